@@ -1,0 +1,68 @@
+# Each folder of tests/ is one program: tests/ops/**/*.cpp make test_ops, and every case in it is a test of ctest.
+# A folder without any *_test.cpp holds helpers, and is linked into all of them. Tests may look inside the library:
+# they see the headers of every room.
+
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
+file(GLOB_RECURSE paths RELATIVE "${tests_dir}" CONFIGURE_DEPENDS "${tests_dir}/*.cpp")
+list(FILTER paths EXCLUDE REGEX "^(package/|[^/]*$)")
+
+set(folders "")
+foreach(path IN LISTS paths)
+  string(REGEX REPLACE "/.*" "" folder "${path}")
+  list(APPEND folders ${folder})
+  list(APPEND sources_${folder} "${tests_dir}/${path}")
+endforeach()
+list(REMOVE_DUPLICATES folders)
+
+# What every test program is compiled with.
+add_library(varve_test_base INTERFACE)
+get_property(windows GLOBAL PROPERTY VARVE_WINDOWS)
+target_include_directories(varve_test_base INTERFACE ${windows} "${tests_dir}")
+target_compile_definitions(varve_test_base INTERFACE VARVE_TESTS_DIR="${tests_dir}")
+target_link_libraries(varve_test_base INTERFACE
+  varve varve_flags OpenMP::OpenMP_CXX Highway::hwy ZLIB::ZLIB GTest::gtest)
+if(VARVE_HAS_ONEDNN)
+  target_compile_definitions(varve_test_base INTERFACE VARVE_HAS_ONEDNN=1)
+  target_link_libraries(varve_test_base INTERFACE DNNL::dnnl)
+endif()
+
+set(helpers "")
+foreach(folder IN LISTS folders)
+  if(NOT "${sources_${folder}}" MATCHES "_test\\.cpp")
+    add_library(test_helpers_${folder} STATIC ${sources_${folder}})
+    target_link_libraries(test_helpers_${folder} PUBLIC varve_test_base)
+    list(APPEND helpers test_helpers_${folder})
+  endif()
+endforeach()
+
+foreach(folder IN LISTS folders)
+  if(NOT "${sources_${folder}}" MATCHES "_test\\.cpp")
+    continue()
+  endif()
+  add_executable(test_${folder} ${sources_${folder}})
+  set_target_properties(test_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(test_${folder} PRIVATE ${helpers} varve_test_base GTest::gtest_main)
+  if(TARGET varve_cli)
+    target_compile_definitions(test_${folder} PRIVATE VARVE_CLI_PATH="$<TARGET_FILE:varve_cli>")
+  endif()
+  gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 300 LABELS ${folder})
+endforeach()
+
+# Installs Varve, then builds and runs a project that knows it only by find_package.
+file(GLOB package CONFIGURE_DEPENDS "${tests_dir}/package/main.cpp")
+if(package)
+  add_test(NAME package.consumer
+    COMMAND "${CMAKE_COMMAND}" -D "build=${PROJECT_BINARY_DIR}" -D "consumer=${tests_dir}/package"
+            -D "generator=${CMAKE_GENERATOR}" -D "compiler=${CMAKE_CXX_COMPILER}" -D "config=${CMAKE_BUILD_TYPE}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/PackageTest.cmake")
+  set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 LABELS package)
+endif()
+
+# "../ir/graph.h" would walk around the walls between the rooms.
+add_test(NAME rooms.no_relative_includes
+  COMMAND "${CMAKE_COMMAND}" -D "root=${PROJECT_SOURCE_DIR}" -P "${PROJECT_SOURCE_DIR}/cmake/CheckIncludes.cmake")
+set_tests_properties(rooms.no_relative_includes PROPERTIES LABELS rooms)

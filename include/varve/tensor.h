@@ -1,0 +1,241 @@
+// Lazy tensors and the variables that hold them between steps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "varve/dtype.h"
+#include "varve/error.h"
+#include "varve/op.h"
+#include "varve/shape.h"
+
+namespace varve {
+
+namespace ir {
+struct Node;
+struct Value;
+struct Array;
+}  // namespace ir
+
+inline constexpr std::int64_t kEnd = INT64_MAX;   // "to the end" in a range
+
+// begin, end (excluded), step, as in Python: negative positions count from the end.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = kEnd;
+  std::int64_t step = 1;
+};
+
+// A value that is computed when somebody reads it. Copies share it; nothing a Tensor offers changes it.
+class Tensor {
+ public:
+  Tensor() = default;   // undefined: has no shape, fits nowhere
+  ~Tensor();
+  Tensor(const Tensor&);
+  Tensor(Tensor&&) noexcept;
+  Tensor& operator=(const Tensor&);
+  Tensor& operator=(Tensor&&) noexcept;
+
+  bool defined() const { return node_ != nullptr; }
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return shape().rank(); }
+  std::int64_t dim(int axis) const;   // negative axes count from the end
+  std::int64_t numel() const { return shape().numel(); }
+
+  // Reading. Each computes what is needed first; inside a trace each throws.
+  const Tensor& eval() const;
+  template <class T>
+  T item() const;                       // of a tensor with one element
+  template <class T>
+  std::vector<T> to_vector() const;     // row-major, converted to T
+  const void* data() const;             // contiguous, of this dtype, alive as long as this handle
+  std::string str() const;              // as NumPy prints
+
+  Tensor slice(std::initializer_list<Range> ranges) const;   // leading axes; a view where free
+  Tensor reshape(const Shape& shape) const;                  // one size may be -1
+  Tensor to(DType dtype) const;
+
+  // For the house: the node behind the handle.
+  explicit Tensor(ir::Value value);
+  ir::Value value() const;
+  const std::shared_ptr<ir::Node>& node() const { return node_; }
+  int index() const { return index_; }
+
+ private:
+  void read_raw(void* out, DType dtype) const;
+  std::shared_ptr<ir::Node> node_;
+  int index_ = 0;
+};
+
+std::ostream& operator<<(std::ostream&, const Tensor&);
+
+// A tensor, or a number that takes the type of the tensors beside it.
+class Operand {
+ public:
+  Operand(const Tensor& t) : tensor_(t) {}
+  Operand(const class Variable& v);
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Operand(T number) : number_(static_cast<double>(number)), integral_(std::is_integral_v<T>),
+                      whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0) {}
+
+  bool is_number() const { return !tensor_.defined(); }
+  bool is_integral() const { return integral_; }
+  const Tensor& tensor() const { return tensor_; }
+  Tensor as(DType dtype) const;   // the number as a scalar tensor of that type; tensors are converted
+
+ private:
+  Tensor tensor_;
+  double number_ = 0;
+  bool integral_ = false;
+  std::int64_t whole_ = 0;
+};
+
+// ---- creation
+
+namespace detail {
+Tensor from_bytes(const void* data, TensorType type);
+}  // namespace detail
+
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Shape& shape);
+template <class T>
+Tensor tensor(const std::vector<T>& values) { return tensor(values, Shape{static_cast<std::int64_t>(values.size())}); }
+template <class T>
+  requires std::is_arithmetic_v<T>
+Tensor tensor(T value) { return detail::from_bytes(&value, {dtype_of<T>(), {}}); }
+template <class T>
+  requires std::is_arithmetic_v<T>
+Tensor tensor(std::initializer_list<T> values) { return tensor(std::vector<T>(values)); }
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows);
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes);
+
+// Memory of yours, not copied: `release` is called when the last tensor on it is gone. It must not change meanwhile.
+Tensor from_memory(const void* data, TensorType type, std::function<void()> release = {});
+
+Tensor full(const Shape& shape, double value, DType dtype = f32);
+Tensor full_int(const Shape& shape, std::int64_t value, DType dtype = i64);
+Tensor zeros(const Shape& shape, DType dtype = f32);
+Tensor ones(const Shape& shape, DType dtype = f32);
+Tensor arange(std::int64_t end);                                                       // i64 [0, end)
+Tensor arange(double begin, double end, double step = 1, DType dtype = f32);
+Tensor linspace(double begin, double end, std::int64_t count, DType dtype = f32);
+Tensor eye(std::int64_t n, DType dtype = f32);
+
+// ---- variables
+
+// A named mutable slot (parameter, statistic, counter, rate). Copies name the same slot.
+class Variable {
+ public:
+  struct State;
+  Variable() = default;
+  Variable(std::string name, const Tensor& initial, bool trainable = true);
+
+  const std::string& name() const;
+  void rename(const std::string& name);
+  bool trainable() const;
+  void set_trainable(bool);
+  TensorType type() const;
+  const Shape& shape() const;
+  Tensor value() const;               // inside a trace: what the step has made of it so far
+  operator Tensor() const { return value(); }
+  void assign(const Tensor& value);   // same shape and type, else Error; inside a trace: recorded
+  bool same(const Variable& other) const { return state_ == other.state_; }
+
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// ---- what a gradient rule sees
+
+struct Vjp {
+  const OpRecord& op;
+  const Attrs& attrs;
+  std::vector<Tensor> in;
+  std::vector<Tensor> out;
+  std::vector<Tensor> dys;      // of each output; undefined where none flows
+  std::vector<bool> needs;      // which inputs' gradients somebody asked for
+  Tensor dy;                    // dys[0], zeros where undefined
+};
+
+// ---- where programs run
+
+void set_device(const std::string& name);   // "cpu", "reference", "null"; throws Error listing the known ones
+std::string device();
+
+// ---- templates
+
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Shape& shape) {
+  if (shape.numel() != static_cast<std::int64_t>(values.size()))
+    throw Error("tensor: " + std::to_string(values.size()) + " values do not fill shape " + shape.str() + ".");
+  if constexpr (std::is_same_v<T, bool>) {
+    std::vector<std::uint8_t> bytes(values.begin(), values.end());
+    return detail::from_bytes(bytes.data(), {boolean, shape});
+  } else {
+    return detail::from_bytes(values.data(), {dtype_of<T>(), shape});
+  }
+}
+
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
+  std::vector<T> flat;
+  const std::size_t columns = rows.size() ? rows.begin()->size() : 0;
+  for (const auto& row : rows) {
+    if (row.size() != columns) throw Error("tensor: rows of different lengths.");
+    flat.insert(flat.end(), row.begin(), row.end());
+  }
+  return tensor(flat, {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)});
+}
+
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes) {
+  std::vector<T> flat;
+  const std::size_t rows = planes.size() ? planes.begin()->size() : 0;
+  const std::size_t columns = rows ? planes.begin()->begin()->size() : 0;
+  for (const auto& plane : planes) {
+    if (plane.size() != rows) throw Error("tensor: planes of different sizes.");
+    for (const auto& row : plane) {
+      if (row.size() != columns) throw Error("tensor: rows of different lengths.");
+      flat.insert(flat.end(), row.begin(), row.end());
+    }
+  }
+  return tensor(flat, {static_cast<std::int64_t>(planes.size()), static_cast<std::int64_t>(rows),
+                       static_cast<std::int64_t>(columns)});
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  if constexpr (std::is_same_v<T, bool>) {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(numel()));
+    read_raw(bytes.data(), boolean);
+    return std::vector<bool>(bytes.begin(), bytes.end());
+  } else {
+    std::vector<T> values(static_cast<std::size_t>(numel()));
+    read_raw(values.data(), dtype_of<T>());
+    return values;
+  }
+}
+
+template <class T>
+T Tensor::item() const {
+  if (numel() != 1) throw Error("item: needs a tensor with one element, got shape " + shape().str() + ".");
+  T value;
+  read_raw(&value, dtype_of<T>());
+  return value;
+}
+
+}  // namespace varve

@@ -1,0 +1,130 @@
+#include "varve/autodiff.h"
+
+#include "autodiff/reverse.h"
+#include "base/text.h"
+#include "tensor/record.h"
+#include "tensor/trace.h"
+#include "varve/ops.h"
+
+namespace varve {
+namespace {
+
+// Identity on the outputs, after the inputs; its extension is the gradient.
+const OpDef with_gradient = define({.name = "with_gradient",
+                                    .doc = "The last inputs, unchanged; the gradient of the first ones is computed by a function of its own.",
+                                    .family = "autodiff",
+                                    .arity = -1,
+                                    .shape = [](const Call& call) {
+                                      const auto first = static_cast<std::ptrdiff_t>(call.attrs.integer("inputs"));
+                                      return std::vector<TensorType>(call.in.begin() + first, call.in.end());
+                                    },
+                                    .pure = false});
+
+void need_scalar(const Tensor& output, const char* who) {
+  if (output.rank() != 0 && output.numel() != 1)
+    throw Error(cat(who, ": the function must return a scalar, got shape ", output.shape().str(), ". Take its sum or mean."));
+  if (!is_floating(output.dtype())) throw Error(cat(who, ": the function must return a floating-point value, got ", name(output.dtype()), "."));
+}
+
+std::vector<Tensor> attach(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, ir::Extension extension) {
+  std::vector<Tensor> all = inputs;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  RecordExtras extras;
+  extras.extension = std::move(extension);
+  return record(with_gradient.record(), all, {{"inputs", static_cast<std::int64_t>(inputs.size())}}, std::move(extras));
+}
+
+std::vector<Tensor> defined_dys(const Vjp& v) {
+  std::vector<Tensor> dys;
+  for (std::size_t i = 0; i < v.dys.size(); ++i)
+    dys.push_back(v.dys[i].defined() ? v.dys[i] : zeros(v.out[i].shape(), v.out[i].dtype()));
+  return dys;
+}
+
+}  // namespace
+
+const OpRecord& with_gradient_op() { return with_gradient.record(); }
+
+std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt) {
+  if (outputs.size() != seeds.size()) throw Error(cat("gradients: ", outputs.size(), " outputs but ", seeds.size(), " seeds."));
+  ReverseWalk walk(wrt);
+  for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(outputs[i], seeds[i]);
+  std::vector<Tensor> grads = walk.run();
+  for (std::size_t i = 0; i < wrt.size(); ++i)
+    if (!grads[i].defined()) grads[i] = zeros(wrt[i].shape(), wrt[i].dtype());
+  return grads;
+}
+
+std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& wrt) {
+  need_scalar(output, "gradients");
+  return gradients({output}, {ones(output.shape(), output.dtype())}, wrt);
+}
+
+namespace detail {
+ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs) {
+  const GradientScope scope({});
+  std::vector<Tensor> marked;
+  for (const Tensor& input : inputs) {
+    if (!is_floating(input.dtype())) throw Error(cat("grad: needs a floating-point input, got ", input.type().str(), "."));
+    marked.push_back(identity(input));
+  }
+  const Tensor value = f(marked);
+  need_scalar(value, "grad");
+  return {value, gradients(value, marked)};
+}
+}  // namespace detail
+
+std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f, const std::vector<Variable>& wrt) {
+  const GradientScope scope(wrt);
+  const Tensor value = f();
+  need_scalar(value, "value_and_grad");
+  return {value, gradients(value, scope.aliases())};
+}
+
+Pullback vjp(const detail::TensorFn& f, const std::vector<Tensor>& inputs) {
+  const GradientScope scope({});
+  std::vector<Tensor> marked;
+  for (const Tensor& input : inputs) marked.push_back(identity(input));
+  std::vector<Tensor> outputs = f(marked);
+  return {outputs, [outputs, marked](const std::vector<Tensor>& dys) { return gradients(outputs, dys, marked); }};
+}
+
+detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp) {
+  return [f = std::move(f), vjp = std::move(vjp)](const std::vector<Tensor>& in) {
+    const std::vector<Tensor> out = f(in);
+    const std::size_t outputs = out.size();
+    return attach(in, out, [vjp, outputs](const Vjp& v) {
+      const std::vector<Tensor> own(v.in.begin(), v.in.end() - static_cast<std::ptrdiff_t>(outputs));
+      std::vector<Tensor> grads = vjp(own, v.out, defined_dys(v));
+      if (grads.size() != own.size())
+        throw Error(cat("custom_gradient: returned ", grads.size(), " gradients for ", own.size(), " inputs."));
+      grads.resize(v.in.size());   // nothing flows through the function itself
+      return Pulled{std::move(grads), {}, {}};
+    });
+  };
+}
+
+detail::TensorFn checkpoint_many(detail::TensorFn f) {
+  return [f = std::move(f)](const std::vector<Tensor>& in) {
+    const std::vector<Tensor> out = f(in);
+    const std::size_t inputs = in.size();
+    return attach(in, out, [f, inputs](const Vjp& v) {
+      // The barrier makes the second computation wait for the gradient, and keeps it apart from the first.
+      const std::vector<Tensor> dys = defined_dys(v);
+      std::vector<Tensor> held(v.in.begin(), v.in.begin() + static_cast<std::ptrdiff_t>(inputs));
+      held.insert(held.end(), dys.begin(), dys.end());
+      const std::vector<Tensor> fresh = barrier(held);
+      const std::vector<Tensor> again = f({fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(inputs)});
+      // The walk goes on through the new outputs, captured tensors included.
+      return Pulled{std::vector<Tensor>(v.in.size()), again, {fresh.begin() + static_cast<std::ptrdiff_t>(inputs), fresh.end()}};
+    });
+  };
+}
+
+std::function<Tensor(const Tensor&)> checkpoint(std::function<Tensor(const Tensor&)> f) {
+  return [g = checkpoint_many([f = std::move(f)](const std::vector<Tensor>& in) { return std::vector<Tensor>{f(in[0])}; })](const Tensor& x) {
+    return g({x})[0];
+  };
+}
+
+}  // namespace varve

@@ -1,0 +1,108 @@
+// The contract between the compiler and a backend: the compiler shows a place in the graph, the backend offers kernels
+// or refuses with a reason.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "ir/graph.h"
+
+namespace varve::backend {
+
+// A node and its neighbourhood.
+class Site {
+ public:
+  Site(const ir::Graph& graph, const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users, ir::NodePtr root)
+      : graph_(graph), users_(users), root_(std::move(root)) {}
+
+  const ir::NodePtr& root() const { return root_; }
+  const ir::Node& node() const { return *root_; }
+  bool is_output(const ir::Value& value) const;
+  const std::vector<ir::Use>& users(const ir::Value& value) const;
+  // The one node that reads this value, when there is just one reader and the value is no output of the graph.
+  ir::NodePtr sole_user(const ir::Value& value) const;
+  // True when `value` is state that the program replaces, and where the replacement is.
+  bool is_state(const ir::Value& value) const;
+
+ private:
+  const ir::Graph& graph_;
+  const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users_;
+  ir::NodePtr root_;
+};
+
+// What a kernel asks of an input's memory.
+enum class Memory : std::uint8_t { contiguous, strided };
+
+using Prepare = std::function<Prepared(const std::vector<Port>& in, const std::vector<Port>& out)>;
+
+struct Claim {
+  std::string refusal;                        // set: no, and why
+  std::string kernel;                         // who: "onednn matmul+bias+relu"
+  std::vector<ir::NodePtr> nodes;             // what it covers; the root is one of them
+  std::vector<ir::Value> inputs, outputs;     // every value it reads and writes
+  std::vector<Memory> memory;                 // per input; missing means contiguous
+  std::vector<ir::PackedPtr> wants;           // per input: the private layout it would like, or null; missing means none
+  std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
+  double cost = 0;                            // seconds, roughly; lower wins among claims that cover as much
+  Prepare prepare;
+
+  bool accepted() const { return refusal.empty(); }
+  static Claim no(std::string kernel, std::string reason);
+  // Covers just this node: inputs, outputs and in-place pairs as the node has them.
+  static Claim of(std::string kernel, const ir::NodePtr& node, Prepare prepare);
+};
+
+// A generated group: an expression over a few inputs, and reductions of it.
+enum class Reduce : std::uint8_t { none, sum, prod, max, min };
+struct Group {
+  std::vector<ir::NodePtr> nodes;
+  std::vector<ir::Value> inputs;              // each broadcasts to `shape`
+  std::vector<ir::Value> outputs;
+  expr::Code code;                            // over inputs, one result for each output
+  Shape shape;                                // the iteration space
+  std::vector<Reduce> reduce;                 // per output
+  std::vector<bool> reduced_axes;             // per axis of `shape`, the same for all reduced outputs
+  DType compute = f32;                        // f32, f64 or i64
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual bool fuses() const { return false; }                         // elementwise nodes are to be grouped first
+  virtual std::vector<Claim> claims(const Site& site) const = 0;       // larger patterns first; refusals with reasons
+  virtual Claim claim_group(const Group& group) const { return Claim::no(name(), cat_group(group)); }
+  virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;   // any strides to any strides, equal types
+  virtual bool executes() const { return true; }                       // false: compiles only
+  // Groups may run over packed state: all operands of one layout, flat.
+  virtual bool packed_groups() const { return false; }
+
+ private:
+  static std::string cat_group(const Group& group);
+};
+
+// A kernel from a function object, for those that keep no more than their captures.
+template <class F>
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(F f) : f_(std::move(f)) {}
+  void run(const RunArgs& args) override { f_(args); }
+
+ private:
+  F f_;
+};
+template <class F>
+Prepared prepared(F f, std::size_t scratch_bytes = 0) {
+  return {std::make_unique<FunctionKernel<F>>(std::move(f)), scratch_bytes};
+}
+
+// Kernels that users add to a backend for operators of their own, by operator record.
+using UserKernel = std::function<Prepare(const ir::Node& node)>;
+void add_user_kernel(const OpRecord& op, const std::string& backend, UserKernel kernel);
+const UserKernel* find_user_kernel(const OpRecord& op, const std::string& backend);
+
+}  // namespace varve::backend

@@ -1,0 +1,51 @@
+#include "backends/cpu/backend.h"
+
+#include "backends/cpu/claims.h"
+#include "backends/cpu/groups.h"
+#include "base/text.h"
+
+namespace varve::cpu {
+namespace {
+
+const ClaimMap& claim_map() {
+  static const ClaimMap map = [] {
+    ClaimMap all;
+    add_shape_claims(all);
+    add_reduce_claims(all);
+    add_index_claims(all);
+    add_random_claims(all);
+    add_matmul_claims(all);
+    add_conv_claims(all);
+    add_pool_claims(all);
+    add_row_claims(all);
+    add_recurrent_claims(all);
+    return all;
+  }();
+  return map;
+}
+
+class CpuBackend final : public backend::Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  bool fuses() const override { return true; }
+
+  std::vector<backend::Claim> claims(const backend::Site& site) const override {
+    std::vector<backend::Claim> result;
+    if (const backend::UserKernel* kernel = backend::find_user_kernel(site.node().op[0], name()))
+      result.push_back(backend::Claim::of(cat("user ", site.node().op->name), site.root(), (*kernel)(site.node())));
+    const auto known = claim_map().find(site.node().op->name);
+    if (known != claim_map().end())
+      for (const ClaimFn& claim : known->second) claim(site, result);
+    if (result.empty()) result.push_back(backend::Claim::no("cpu", "no kernel for this operator"));
+    return result;
+  }
+
+  backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }
+  backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override { return prepare_strided_copy(from, to); }
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace varve::cpu

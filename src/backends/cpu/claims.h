@@ -1,0 +1,27 @@
+// Who can compute what: functions that offer kernels for a site, by operator name. One file a family.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace varve::cpu {
+
+// Appends offers and refusals, the best first.
+using ClaimFn = std::function<void(const backend::Site& site, std::vector<backend::Claim>& claims)>;
+using ClaimMap = std::map<std::string, std::vector<ClaimFn>>;
+
+void add_shape_claims(ClaimMap&);
+void add_reduce_claims(ClaimMap&);
+void add_index_claims(ClaimMap&);
+void add_random_claims(ClaimMap&);
+void add_matmul_claims(ClaimMap&);
+void add_conv_claims(ClaimMap&);
+void add_pool_claims(ClaimMap&);
+void add_row_claims(ClaimMap&);         // softmax, cross-entropy, layer norm: one row at a time
+void add_recurrent_claims(ClaimMap&);
+
+}  // namespace varve::cpu

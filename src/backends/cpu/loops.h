@@ -1,0 +1,162 @@
+// What the kernels of this room share: offering one, an axis as three nested loops, elements by size, parallel copies.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "backends/cpu/claims.h"
+#include "base/convert.h"
+#include "base/text.h"
+#include "base/threads.h"
+
+namespace varve::cpu {
+
+// One node, with the operands that its kernel will see. The makers copy what the kernel keeps.
+struct Task {
+  const std::string& op;
+  const Attrs& attrs;
+  const std::vector<backend::Port>& in;
+  const std::vector<backend::Port>& out;
+
+  const Shape& shape_in(std::size_t i) const { return in[i].type.shape; }
+  const Shape& shape_out(std::size_t i = 0) const { return out[i].type.shape; }
+  DType dtype_in(std::size_t i) const { return in[i].type.dtype; }
+  DType dtype_out(std::size_t i = 0) const { return out[i].type.dtype; }
+};
+using Maker = backend::Prepared (*)(const Task& task);
+
+// Offers the kernel for every call of the operator. Keeps no node: a program outlives the graph it came from.
+inline void offer(ClaimMap& map, const std::string& name, Maker make) {
+  map[name].push_back([make](const backend::Site& site, std::vector<backend::Claim>& claims) {
+    const std::string& op = site.node().op->name;
+    claims.push_back(backend::Claim::of(cat("cpu ", op), site.root(),
+                                        [make, op, attrs = site.node().attrs](const std::vector<backend::Port>& in,
+                                                                              const std::vector<backend::Port>& out) {
+                                          return make({op, attrs, in, out});
+                                        }));
+  });
+}
+
+// For calls that have nothing to compute.
+inline backend::Prepared nothing() {
+  return backend::prepared([](const backend::RunArgs&) {});
+}
+
+// A contiguous tensor along one axis: element k of row (o, i) lies at (o · size + k) · inner + i. Not for empty tensors
+// with more than one axis beside an empty one: their outer and inner sizes need not fit an integer.
+struct Rows {
+  std::int64_t outer = 1, size = 1, inner = 1;
+
+  Rows(const Shape& shape, std::int64_t axis) {
+    for (int a = 0; a < shape.rank(); ++a) (a < axis ? outer : a == axis ? size : inner) *= shape[a];
+  }
+};
+
+// f(o, j) for rows [begin, end) of a nest of loops with `count` steps inside: rows number o · count + j.
+template <class F>
+void each_row(std::int64_t begin, std::int64_t end, std::int64_t count, F f) {
+  std::int64_t o = begin / count, j = begin % count;
+  for (std::int64_t row = begin; row < end; ++row) {
+    f(o, j);
+    if (++j == count) {
+      j = 0;
+      ++o;
+    }
+  }
+}
+
+// How many steps of so many bytes make a block worth a thread's while.
+inline std::int64_t grain_for(std::int64_t bytes) {
+  constexpr std::int64_t kBlock = 64 << 10;
+  return std::max<std::int64_t>(kBlock / std::max<std::int64_t>(bytes, 1), 1);
+}
+
+inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
+
+// Distances in bytes.
+inline const std::byte* at(const void* data, std::int64_t offset) { return static_cast<const std::byte*>(data) + offset; }
+inline std::byte* at(void* data, std::int64_t offset) { return static_cast<std::byte*>(data) + offset; }
+
+// f(std::type_identity<U>{}) with the unsigned integer of that many bytes.
+template <class F>
+decltype(auto) dispatch_size(std::size_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::type_identity<std::uint8_t>{});
+    case 2:
+      return f(std::type_identity<std::uint16_t>{});
+    case 4:
+      return f(std::type_identity<std::uint32_t>{});
+    default:
+      return f(std::type_identity<std::uint64_t>{});
+  }
+}
+
+// f(std::type_identity<I>{}) with the type of the indices, i32 or i64.
+template <class F>
+decltype(auto) dispatch_index(DType dtype, F&& f) {
+  if (dtype == i32) return f(std::type_identity<std::int32_t>{});
+  return f(std::type_identity<std::int64_t>{});
+}
+
+inline constexpr std::int64_t kCopyBlock = 256 << 10;
+
+inline void copy_bytes(void* to, const void* from, std::int64_t bytes) {
+  if (to == from) return;
+  parallel_for(bytes, kCopyBlock, [=](std::int64_t begin, std::int64_t end) {
+    std::memcpy(at(to, begin), at(from, begin), static_cast<std::size_t>(end - begin));
+  });
+}
+
+inline void zero_bytes(void* to, std::int64_t bytes) {
+  parallel_for(bytes, kCopyBlock, [=](std::int64_t begin, std::int64_t end) {
+    std::memset(at(to, begin), 0, static_cast<std::size_t>(end - begin));
+  });
+}
+
+// A row of a few bytes is copied by one instruction where the size is known; a long one by many threads, unless this is
+// one of them already.
+inline void copy_row(void* to, const void* from, std::int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      std::memcpy(to, from, 1);
+      return;
+    case 2:
+      std::memcpy(to, from, 2);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    default:
+      copy_bytes(to, from, bytes);
+  }
+}
+
+// The type that elements are added in: 16-bit types in float; integers modulo 2^64, which never overflows.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float,
+                               std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>>;
+
+// The type that elements are compared in.
+template <class T>
+using Ordered = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+
+// Whether `value` goes before `best` as the largest (or smallest): NaN beats every number, equals do not.
+template <bool kLargest, class K>
+bool beats(K value, K best) {
+  const bool further = kLargest ? value > best : value < best;
+  if constexpr (std::is_floating_point_v<K>)
+    return further | ((value != value) & (best == best));
+  else
+    return further;
+}
+
+}  // namespace varve::cpu

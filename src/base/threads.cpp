@@ -1,0 +1,87 @@
+#include "base/threads.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string_view>
+
+#include "base/cpu.h"
+#include "base/text.h"
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+// OpenMP ends the process when it cannot start a thread: a slip such as 10000 must not get that far.
+constexpr int kMost = 1024;
+
+int initial_threads() {
+  if (const char* text = std::getenv("VARVE_THREADS")) {
+    const std::string_view view(text);
+    int count = 0;
+    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), count);
+    if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMost) return count;
+  }
+  return physical_cores();
+}
+
+bool initial_deterministic() {
+  const char* text = std::getenv("VARVE_DETERMINISTIC");
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+std::atomic<int>& thread_limit() {
+  static std::atomic<int> limit = initial_threads();
+  return limit;
+}
+
+std::atomic<bool>& deterministic_flag() {
+  static std::atomic<bool> flag = initial_deterministic();
+  return flag;
+}
+
+}  // namespace
+
+int threads() { return thread_limit().load(std::memory_order_relaxed); }
+
+void set_threads(int count) {
+  if (count < 1 || count > kMost) {
+    throw Error(cat("set_threads: expected 1 to ", kMost, " threads, got ", count, "."));
+  }
+  thread_limit().store(count, std::memory_order_relaxed);
+}
+
+bool deterministic() { return deterministic_flag().load(std::memory_order_relaxed); }
+
+void set_deterministic(bool on) { deterministic_flag().store(on, std::memory_order_relaxed); }
+
+void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), void* context) {
+  const int team = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
+  if (team <= 1 || omp_in_parallel()) {
+    for (std::int64_t block = 0; block < blocks; ++block) run(context, block);
+    return;
+  }
+  std::atomic<bool> failed = false;
+  std::exception_ptr first;
+  std::mutex guard;
+  // Static: each thread meets the same rows in one kernel after another, which keeps them in its cache.
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    if (failed.load(std::memory_order_relaxed)) continue;
+    try {
+      run(context, block);
+    } catch (...) {
+      // Leaving a parallel region by exception would end the process.
+      const std::lock_guard lock(guard);
+      if (!first) first = std::current_exception();
+      failed.store(true, std::memory_order_relaxed);
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace varve

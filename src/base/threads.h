@@ -1,0 +1,45 @@
+// How many threads work, and the one way to share a loop among them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace varve {
+
+// The current limit. At start: VARVE_THREADS if it is a number from 1 to 1024, else the physical cores this process may
+// use.
+int threads();
+void set_threads(int count);  // throws Error unless 1 <= count <= 1024
+
+// Whether results must not depend on the thread count (kernels then split and sum in fixed blocks). At start:
+// VARVE_DETERMINISTIC=1, else false.
+bool deterministic();
+void set_deterministic(bool on);
+
+namespace detail {
+// Calls run(context, block) for every block in [0, blocks); rethrows the first exception after all threads have joined.
+void run_blocks(std::int64_t blocks, void (*run)(void* context, std::int64_t block), void* context);
+}  // namespace detail
+
+// f(begin, end) over [0, n) in blocks of exactly `grain` (the last one shorter). The blocks depend on n and grain
+// alone, never on the thread count, so partial sums per block repeat bit for bit. Serial for one block, and inside
+// another parallel_for. The first exception is rethrown here; blocks that had not started by then are skipped.
+template <class F>
+void parallel_for(std::int64_t n, std::int64_t grain, F f) {
+  if (n <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  if (n <= grain) return static_cast<void>(f(std::int64_t{0}, n));
+  struct Context {
+    F& f;
+    std::int64_t n, grain;
+  } context{f, n, grain};
+  detail::run_blocks((n - 1) / grain + 1,
+                     [](void* p, std::int64_t block) {
+                       Context& c = *static_cast<Context*>(p);
+                       const std::int64_t begin = block * c.grain;
+                       c.f(begin, begin + std::min(c.grain, c.n - begin));
+                     },
+                     &context);
+}
+
+}  // namespace varve

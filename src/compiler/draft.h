@@ -1,0 +1,34 @@
+// A program between graph and plan: which kernels, over which values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "compiler/plan.h"
+
+namespace varve::compiler {
+
+// A kernel-to-be.
+struct Unit {
+  backend::Claim claim;
+  std::shared_ptr<Loop> loop;      // set: a scan over a compiled body
+  std::size_t loop_scratch = 0;
+  bool map = false;                // a generated group: an output may take any input of equal type and shape
+};
+
+struct Draft {
+  ir::Graph graph;
+  const backend::Backend* backend = nullptr;
+  std::vector<Layout> input_layouts;
+  std::vector<Unit> units;         // each after those it reads from
+  std::string explain;
+};
+
+// The value behind views: what some unit writes, or an input.
+ir::Value source(ir::Value value);
+bool is_view(const ir::Node& node);
+
+}  // namespace varve::compiler

@@ -1,0 +1,142 @@
+// Who computes what: the backend claims patterns; what nobody claims is decomposed, and the question asked again.
+#include <unordered_set>
+
+#include "base/text.h"
+#include "compiler/pipeline.h"
+#include "tensor/record.h"
+
+namespace varve::compiler {
+
+bool is_view(const ir::Node& node) { return static_cast<bool>(node.op->view); }
+
+ir::Value source(ir::Value value) {
+  while (is_view(*value.node)) value = value.node->inputs[0];
+  return value;
+}
+
+namespace {
+
+bool is_leaf(const ir::Node& node) { return node.op == &ir::input_op(); }
+
+// Nodes that the fuse pass may take: it looks at what selection left.
+bool is_fusible(const ir::Node& node) {
+  static const std::unordered_set<std::string> reductions = {"sum", "prod", "max", "min"};
+  return node.op->elementwise() || node.is("fill") || (reductions.count(node.op->name) && node.inputs[0].type().shape.numel() > 0);
+}
+
+std::string describe(const ir::Node& node) {
+  std::string text = cat(node.op->name, "(");
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) text += cat(i ? ", " : "", node.inputs[i].type().str());
+  return cat(text, ") -> ", node.types.empty() ? std::string() : node.types[0].str());
+}
+
+class Selection {
+ public:
+  Selection(const ir::Graph& graph, const backend::Backend& backend) : graph_(graph), backend_(backend), users_(ir::uses(graph)) {}
+
+  void run(Draft& draft) {
+    for (const ir::NodePtr& node : ir::topological(graph_)) visit(node, draft);
+  }
+  const std::vector<ir::NodePtr>& unclaimed() const { return unclaimed_; }
+  const std::string& refusals() const { return refusals_; }
+
+ private:
+  void visit(const ir::NodePtr& node, Draft& draft) {
+    if (is_leaf(*node) || is_view(*node) || covered_.count(node.get())) return;
+    if (!node->regions.empty()) return add_loop(node, draft);
+    std::string refused;
+    for (backend::Claim& claim : backend_.claims({graph_, users_, node})) {
+      if (!claim.accepted()) {
+        refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
+        continue;
+      }
+      if (!free(claim)) continue;
+      draft.explain += cat(claim.kernel, "  <-  ", describe(*node), "\n", refused);
+      for (const ir::NodePtr& covered : claim.nodes) covered_.insert(covered.get());
+      draft.units.push_back({std::move(claim), nullptr, 0, false});
+      return;
+    }
+    if (backend_.fuses() && is_fusible(*node)) return;
+    unclaimed_.push_back(node);
+    refusals_ += cat("  ", describe(*node), ":\n", refused);
+  }
+
+  bool free(const backend::Claim& claim) const {
+    for (const ir::NodePtr& node : claim.nodes)
+      if (covered_.count(node.get())) return false;
+    return true;
+  }
+
+  void add_loop(const ir::NodePtr& node, Draft& draft);
+
+  const ir::Graph& graph_;
+  const backend::Backend& backend_;
+  const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash> users_;
+  std::unordered_set<const ir::Node*> covered_;
+  std::vector<ir::NodePtr> unclaimed_;
+  std::string refusals_;
+};
+
+std::int64_t aligned(std::size_t bytes) { return static_cast<std::int64_t>((bytes + 63) / 64 * 64); }
+
+// A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
+void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
+  auto loop = std::make_shared<Loop>();
+  loop->body = compile(*node->regions[0], backend_);
+  loop->carries = static_cast<int>(node->attrs.integer("carries"));
+  loop->xs = static_cast<int>(node->attrs.integer("xs"));
+  loop->outs = static_cast<int>(node->types.size()) - loop->carries;
+  loop->steps = node->attrs.integer("length");
+  loop->reverse = node->attrs.flag("reverse");
+  std::int64_t at = 0;
+  for (int c = 0; c < loop->carries; ++c) {
+    for (int twice = 0; twice < 2; ++twice) {
+      loop->carry_at.push_back(at);
+      at += aligned(node->types[static_cast<std::size_t>(c)].bytes());
+    }
+  }
+  loop->arena_at = at;
+  Unit unit;
+  unit.claim = backend::Claim::of("loop", node, {});
+  unit.loop_scratch = static_cast<std::size_t>(at) + loop->body->arena_bytes;
+  unit.loop = std::move(loop);
+  draft.explain += cat("loop  <-  ", describe(*node), "\n");
+  covered_.insert(node.get());
+  draft.units.push_back(std::move(unit));
+}
+
+ir::Graph decompose(const ir::Graph& graph, const std::vector<ir::NodePtr>& nodes, const std::string& refusals, const backend::Backend& backend) {
+  std::unordered_set<const ir::Node*> which;
+  for (const ir::NodePtr& node : nodes) {
+    which.insert(node.get());
+    if (!node->op->decompose && !node->op->elementwise())
+      throw Error(cat("no kernel of backend '", backend.name(), "' computes ", describe(*node), ", and it has no decomposition. Refusals:\n", refusals));
+  }
+  return ir::rewrite(graph, [&](const ir::NodePtr& node, const ir::NodePtr& original) -> std::vector<ir::Value> {
+    if (!which.count(original.get())) return {};
+    const ir::OriginScope origin(node->origin);
+    const std::vector<Tensor> in = tensors_of(node->inputs);
+    return values_of(node->op->decompose ? node->op->decompose(in, node->attrs) : expand(node->op->exprs, in));
+  });
+}
+
+}  // namespace
+
+Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+  constexpr int kDeepest = 16;   // a decomposition that never ends is an operator's mistake
+  for (int depth = 0; depth < kDeepest; ++depth) {
+    Draft draft;
+    Selection selection(graph, backend);
+    selection.run(draft);
+    if (selection.unclaimed().empty()) {
+      draft.graph = std::move(graph);
+      draft.backend = &backend;
+      draft.input_layouts = std::move(input_layouts);
+      return draft;
+    }
+    graph = optimize(decompose(graph, selection.unclaimed(), selection.refusals(), backend));
+  }
+  throw Error(cat("decomposition does not end for backend '", backend.name(), "'."));
+}
+
+}  // namespace varve::compiler

@@ -1,0 +1,204 @@
+// Simplification: what changes nothing goes, what is known is computed, what overflows takes its stable form.
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "compiler/pipeline.h"
+#include "tensor/record.h"
+#include "varve/ops.h"
+
+namespace varve::compiler {
+namespace {
+
+using ir::NodePtr;
+using ir::Value;
+using Values = std::vector<Value>;   // empty: no rule applies
+
+Tensor as_tensor(const Value& value) { return Tensor(value); }
+Values one(const Tensor& tensor) { return {tensor.value()}; }
+
+std::optional<double> literal(const Value& value) {
+  if (!value.node->is("fill")) return std::nullopt;
+  return value.node->attrs.number("value");
+}
+bool is_literal(const Value& value, double number) { return literal(value) == number; }
+
+
+Values instead(const ir::Node& node, const Value& value) {
+  if (value.type() != node.types[0]) return {};
+  return {value};
+}
+
+// ---- nodes that stand for their inputs
+
+Values transparent(const ir::Node& node) {
+  if (node.is("identity") || node.is("stop_gradient")) return {node.inputs[0]};
+  if (node.is("with_gradient")) {
+    const auto first = static_cast<std::ptrdiff_t>(node.attrs.integer("inputs"));
+    return {node.inputs.begin() + first, node.inputs.end()};
+  }
+  return {};
+}
+
+// ---- algebra
+
+Values arithmetic(const ir::Node& node) {
+  const Values& in = node.inputs;
+  if (node.is("add")) {
+    if (is_literal(in[1], 0)) return instead(node, in[0]);
+    if (is_literal(in[0], 0)) return instead(node, in[1]);
+  }
+  if (node.is("subtract") && is_literal(in[1], 0)) return instead(node, in[0]);
+  if (node.is("multiply")) {
+    if (is_literal(in[1], 1)) return instead(node, in[0]);
+    if (is_literal(in[0], 1)) return instead(node, in[1]);
+  }
+  if (node.is("divide") && is_literal(in[1], 1)) return instead(node, in[0]);
+  if (node.is("power") && is_literal(in[1], 1)) return instead(node, in[0]);
+  if (node.is("power") && is_literal(in[1], 2)) return one(square(as_tensor(in[0])));
+  if (node.is("negative") && in[0].node->is("negative")) return instead(node, in[0].node->inputs[0]);
+  return {};
+}
+
+// ---- constants: a formula of literals is a literal
+
+Values folded(const ir::Node& node) {
+  if (!node.op->elementwise() || node.types.size() != 1 || node.inputs.empty()) return {};
+  if (!is_floating(node.types[0].dtype) || !is_floating(node.inputs[0].type().dtype)) return {};
+  std::vector<double> numbers;
+  for (const Value& input : node.inputs) {
+    const std::optional<double> number = literal(input);
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  const expr::Code code = expr::flatten(static_cast<int>(numbers.size()), node.op->exprs);
+  return one(full(node.types[0].shape, expr::evaluate(code, numbers.data()), node.types[0].dtype));
+}
+
+// ---- stable forms
+
+Values stable(const ir::Node& node) {
+  const Values& in = node.inputs;
+  if (node.is("log")) {
+    const ir::Node& inner = *in[0].node;
+    if (inner.is("softmax")) return one(log_softmax(as_tensor(inner.inputs[0]), inner.attrs.integer("axis")));
+    if (inner.is("sigmoid")) return one(log_sigmoid(as_tensor(inner.inputs[0])));
+    if (inner.is("add") && inner.types[0].shape == node.types[0].shape) {
+      for (const int which : {0, 1}) {
+        const Value& other = inner.inputs[static_cast<std::size_t>(which)];
+        if (!is_literal(inner.inputs[static_cast<std::size_t>(1 - which)], 1) || other.type() != inner.types[0]) continue;
+        if (other.node->is("exp")) return one(softplus(as_tensor(other.node->inputs[0])));
+        return one(log1p(as_tensor(other)));
+      }
+    }
+  }
+  if (node.is("subtract") && in[0].node->is("exp") && is_literal(in[1], 1)) {
+    if (in[0].type() == node.types[0]) return one(expm1(as_tensor(in[0].node->inputs[0])));
+  }
+  if (node.is("divide") && is_literal(in[0], 1) && in[1].node->is("sqrt") && in[1].type() == node.types[0])
+    return one(rsqrt(as_tensor(in[1].node->inputs[0])));
+  return {};
+}
+
+// ---- shapes
+
+std::vector<std::int64_t> composed(const Ints& inner, const Ints& outer) {
+  std::vector<std::int64_t> order;
+  for (const std::int64_t axis : outer) order.push_back(inner[static_cast<std::size_t>(axis)]);
+  return order;
+}
+
+bool is_identity(const Ints& order) {
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (order[i] != static_cast<std::int64_t>(i)) return false;
+  return true;
+}
+
+Values shapes(const ir::Node& node) {
+  const Values& in = node.inputs;
+  if (node.is("cast")) {
+    if (in[0].type() == node.types[0]) return {in[0]};
+    if (const auto number = literal(in[0]); number && is_floating(in[0].type().dtype) && is_floating(node.types[0].dtype))
+      return one(full(node.types[0].shape, *number, node.types[0].dtype));
+  }
+  if (node.is("reshape")) {
+    if (in[0].type() == node.types[0]) return {in[0]};
+    if (in[0].node->is("reshape")) return one(reshape(as_tensor(in[0].node->inputs[0]), node.types[0].shape));
+    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype)) return one(full(node.types[0].shape, *number, node.types[0].dtype));
+  }
+  if (node.is("broadcast_to")) {
+    if (in[0].type() == node.types[0]) return {in[0]};
+    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype)) return one(full(node.types[0].shape, *number, node.types[0].dtype));
+  }
+  if (node.is("transpose")) {
+    const Ints& order = node.attrs.ints("order");
+    if (is_identity(order)) return {in[0]};
+    if (in[0].node->is("transpose")) {
+      return one(transpose(as_tensor(in[0].node->inputs[0]), composed(in[0].node->attrs.ints("order"), order)));
+    }
+  }
+  if (node.is("sum") && node.attrs.ints("axes").empty() && in[0].type() == node.types[0]) return {in[0]};
+  return {};
+}
+
+// Elementwise operators broadcast by themselves: an input need not be expanded first.
+Values unexpanded(const NodePtr& node) {
+  if (!node->op->elementwise() || node->inputs.size() < 2) return {};
+  Values inputs = node->inputs;
+  bool changed = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Value smaller = inputs[i];
+    if (smaller.node->is("broadcast_to")) smaller = smaller.node->inputs[0];
+    else if (literal(smaller) && smaller.type().shape.rank() > 0 && is_floating(smaller.type().dtype)) smaller = full({}, *literal(smaller), smaller.type().dtype).value();
+    else continue;
+    Shape shape;
+    for (std::size_t j = 0; j < inputs.size(); ++j) shape = broadcast(shape, (j == i ? smaller : inputs[j]).type().shape, "simplify");
+    if (shape != node->types[0].shape) continue;
+    inputs[i] = smaller;
+    changed = true;
+  }
+  if (!changed) return {};
+  const NodePtr replacement = ir::with_inputs(*node, std::move(inputs));
+  Values values;
+  for (int i = 0; i < static_cast<int>(node->types.size()); ++i) values.push_back({replacement, i});
+  return values;
+}
+
+// A product reads a transposed matrix as it lies.
+Values untransposed(const ir::Node& node) {
+  if (!node.is("matmul")) return {};
+  Values inputs = node.inputs;
+  bool flags[2] = {node.attrs.flag("transpose_a"), node.attrs.flag("transpose_b")};
+  bool changed = false;
+  for (const int i : {0, 1}) {
+    const ir::Node& inner = *inputs[static_cast<std::size_t>(i)].node;
+    if (!inner.is("transpose")) continue;
+    Ints order = inner.attrs.ints("order");
+    std::swap(order[order.size() - 1], order[order.size() - 2]);
+    if (!is_identity(order)) continue;
+    inputs[static_cast<std::size_t>(i)] = inner.inputs[0];
+    flags[i] = !flags[i];
+    changed = true;
+  }
+  if (!changed) return {};
+  return values_of(record(*node.op, tensors_of(inputs), {{"transpose_a", flags[0]}, {"transpose_b", flags[1]}}));
+}
+
+Values simplified(const NodePtr& node) {
+  for (auto rule : {transparent, arithmetic, folded, stable, shapes, untransposed}) {
+    Values values = rule(*node);
+    if (!values.empty()) return values;
+  }
+  return unexpanded(node);
+}
+
+}  // namespace
+
+ir::Graph simplify(const ir::Graph& graph) {
+  return ir::rewrite(graph, [](const NodePtr& node, const NodePtr&) {
+    const ir::OriginScope origin(node->origin);
+    return node->op == &ir::input_op() ? Values() : simplified(node);
+  });
+}
+
+}  // namespace varve::compiler

@@ -1,0 +1,36 @@
+#include "compiler/pipeline.h"
+
+#include "tensor/trace.h"
+
+namespace varve::compiler {
+
+const std::vector<Pass> kGraphPasses = {
+    {"simplify", simplify},
+    {"remove duplicates", remove_duplicates},
+    {"simplify again", simplify},
+};
+
+ir::Graph optimize(ir::Graph graph) {
+  ir::verify(graph, "recording");
+  for (const Pass& pass : kGraphPasses) {
+    graph = pass.run(graph);
+    ir::verify(graph, pass.name);
+  }
+  return graph;
+}
+
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+  const Trace recording;   // decompositions record nodes that nobody may evaluate
+  Draft draft = select(optimize(graph), backend, std::move(input_layouts));
+  if (backend.fuses()) fuse(draft);
+  resolve_views(draft);
+  return make_plan(std::move(draft));
+}
+
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend) {
+  std::vector<Layout> layouts;
+  for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));
+  return compile(graph, backend, std::move(layouts));
+}
+
+}  // namespace varve::compiler

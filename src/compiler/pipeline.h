@@ -1,0 +1,41 @@
+// From a recorded graph to a plan.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "compiler/draft.h"
+#include "compiler/plan.h"
+#include "ir/graph.h"
+
+namespace varve::compiler {
+
+// A pass is a named function, graph to graph, verified after.
+struct Pass {
+  const char* name;
+  ir::Graph (*run)(const ir::Graph& graph);
+};
+ir::Graph simplify(const ir::Graph& graph);           // identities, algebra, stable forms
+ir::Graph remove_duplicates(const ir::Graph& graph);  // equal pure calls once
+extern const std::vector<Pass> kGraphPasses;
+
+// All graph passes, each verified.
+ir::Graph optimize(ir::Graph graph);
+
+// Kernels for every node: patterns first, decompositions where nobody claims, generated groups for the rest. Throws Error
+// that lists every refusal when a node stays unclaimed.
+Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
+// Groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
+void fuse(Draft& draft);
+// Aliases views, inserts the copies that kernels need, orders units by dependence.
+void resolve_views(Draft& draft);
+// The order with a low peak, memory for every value, kernels prepared.
+std::shared_ptr<const Plan> make_plan(Draft draft);
+
+// The whole way. Inputs are bound with these layouts.
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend);   // contiguous inputs
+
+}  // namespace varve::compiler

@@ -1,0 +1,109 @@
+// The last steps of compilation: kernels prepared, order and memory decided, everything bound to places.
+#include "compiler/plan.h"
+
+#include "base/text.h"
+#include "compiler/homes.h"
+#include "compiler/memory.h"
+#include "compiler/pipeline.h"
+
+namespace varve::compiler {
+namespace {
+
+backend::Port port_of(const Draft& draft, const ir::Value& value) {
+  Layout layout = *layout_of(draft, value);
+  layout.offset = 0;   // the pointer is the first element
+  return {value.type(), std::move(layout), nullptr};
+}
+
+Place place_of(const Draft& draft, const Memory& memory, const ir::Value& value) {
+  Place place = memory.buffers[static_cast<std::size_t>(root(memory, memory.of.at(source(value))))].place;
+  const std::int64_t offset = layout_of(draft, value)->offset;
+  place.offset += offset * static_cast<std::int64_t>(size_of(value.type().dtype));
+  return place;
+}
+
+Cost unit_cost(const Unit& unit) {
+  Cost cost;
+  for (const ir::NodePtr& node : unit.claim.nodes) {
+    const std::vector<TensorType> in = ir::input_types(*node);
+    cost.flops += node->op->cost({*node->op, in, node->attrs}, node->types).flops;
+  }
+  for (const ir::Value& input : unit.claim.inputs) cost.bytes += static_cast<double>(input.type().bytes());
+  for (const ir::Value& output : unit.claim.outputs) cost.bytes += static_cast<double>(output.type().bytes());
+  if (unit.loop)
+    for (const PlanStep& step : unit.loop->body->steps) cost.flops += step.cost.flops * static_cast<double>(unit.loop->steps);
+  return cost;
+}
+
+std::string op_names(const Unit& unit) {
+  std::string text;
+  for (const ir::NodePtr& node : unit.claim.nodes) {
+    if (text.size() > 60) return text + "+…";
+    text += (text.empty() ? "" : "+") + node->op->name;
+  }
+  return text;
+}
+
+PlanStep describe(const Draft& draft, const Unit& unit) {
+  PlanStep step;
+  step.kernel = unit.claim.kernel;
+  step.op = op_names(unit);
+  if (!unit.claim.outputs.empty()) step.shape = unit.claim.outputs[0].type().str();
+  const ir::Origin& origin = unit.claim.nodes.front()->origin;
+  step.origin = origin.gradient_of.empty() ? origin.path : cat(origin.path, origin.path.empty() ? "" : " ", "gradient of ", origin.gradient_of);
+  for (const ir::Value& input : unit.claim.inputs) step.in_ports.push_back(port_of(draft, input));
+  for (const ir::Value& output : unit.claim.outputs) step.out_ports.push_back(port_of(draft, output));
+  step.prepare = unit.claim.prepare;
+  step.loop = unit.loop;
+  step.cost = unit_cost(unit);
+  return step;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> make_plan(Draft draft) {
+  auto plan = std::make_shared<Plan>();
+  std::vector<PlanStep> steps;
+  Memory memory = make_memory(draft);
+  for (std::size_t u = 0; u < draft.units.size(); ++u) {
+    steps.push_back(describe(draft, draft.units[u]));
+    PlanStep& step = steps.back();
+    const std::size_t scratch = step.loop ? draft.units[u].loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
+    memory.scratch.push_back(-1);
+    if (!scratch) continue;
+    Buffer buffer;
+    buffer.bytes = scratch;
+    buffer.writer = static_cast<int>(u);
+    memory.scratch.back() = static_cast<int>(memory.buffers.size());
+    memory.buffers.push_back(buffer);
+  }
+  const std::vector<int> order = schedule(draft, memory);
+  plan->arena_bytes = plan_arena(draft, order, memory);
+  for (const int u : order) {
+    PlanStep step = std::move(steps[static_cast<std::size_t>(u)]);
+    const backend::Claim& claim = draft.units[static_cast<std::size_t>(u)].claim;
+    for (const ir::Value& input : claim.inputs) step.in.push_back(place_of(draft, memory, input));
+    for (const ir::Value& output : claim.outputs) step.out.push_back(place_of(draft, memory, output));
+    if (memory.scratch[static_cast<std::size_t>(u)] >= 0) step.scratch = memory.buffers[static_cast<std::size_t>(memory.scratch[static_cast<std::size_t>(u)])].place;
+    plan->steps.push_back(std::move(step));
+  }
+  for (const auto& [out, in] : memory.late) {
+    const ir::Value& output = draft.graph.outputs[out];
+    plan->copies.push_back({place_of(draft, memory, output), {Place::Kind::input, static_cast<int>(in), 0}, output.type().bytes()});
+    memory.written[in] = true;
+  }
+  for (std::size_t i = 0; i < draft.graph.inputs.size(); ++i)
+    plan->inputs.push_back({draft.graph.inputs[i]->types[0], draft.input_layouts[i], nullptr});
+  for (const ir::Value& output : draft.graph.outputs) plan->outputs.push_back(output.type());
+  plan->updates = draft.graph.updates;
+  plan->written = memory.written;
+  plan->returned = memory.returned;
+  plan->text = ir::print(draft.graph);
+  plan->graphviz = ir::graphviz(draft.graph);
+  plan->explain = std::move(draft.explain);
+  for (const std::string& report : memory.reports) plan->explain += report + "\n";
+  plan->executes = draft.backend->executes();
+  return plan;
+}
+
+}  // namespace varve::compiler

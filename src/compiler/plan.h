@@ -1,0 +1,61 @@
+// What the compiler hands to the runtime: prepared kernels in order, and where every operand lies.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace varve::compiler {
+
+struct Place {
+  enum class Kind : std::uint8_t { arena, input, output } kind = Kind::arena;
+  int index = 0;              // of the input or output
+  std::int64_t offset = 0;    // in bytes
+};
+
+struct Plan;
+
+// A loop over the leading axis: `body` runs once a step over slices of the operands.
+struct Loop {
+  std::shared_ptr<const Plan> body;
+  int carries = 0, xs = 0, outs = 0;   // operands: carries, xs, then what the body captured; results: carries, outs
+  std::int64_t steps = 0;
+  bool reverse = false;
+  std::vector<std::int64_t> carry_at;  // bytes into the scratch: two buffers for each carry
+  std::int64_t arena_at = 0;           // the body's arena in the scratch
+};
+
+struct PlanStep {
+  std::string kernel;                        // who runs it
+  std::string op, shape, origin;             // for the profiler
+  std::vector<Place> in, out;
+  Place scratch;
+  std::vector<backend::Port> in_ports, out_ports;
+  backend::Prepare prepare;                  // makes one kernel for each execution
+  Cost cost;
+  std::shared_ptr<const Loop> loop;          // set: no kernel, a loop
+};
+
+struct FinalCopy {
+  Place from, to;
+  std::size_t bytes = 0;
+};
+
+struct Plan {
+  std::vector<PlanStep> steps;
+  std::vector<FinalCopy> copies;             // state that could not be updated in place
+  std::vector<backend::Port> inputs;         // as the caller must bind them
+  std::vector<TensorType> outputs;
+  std::vector<std::pair<int, int>> updates;  // (input, output) as in the graph
+  std::vector<bool> written;                 // per input: replaced in its own buffer
+  std::vector<bool> returned;                // per output: has a buffer of its own (updates have none)
+  std::size_t arena_bytes = 0;
+  std::string text, graphviz;                // the graph as compiled
+  std::string explain;                       // who claimed what, who refused and why
+  bool executes = true;
+};
+
+}  // namespace varve::compiler

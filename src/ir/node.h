@@ -1,0 +1,106 @@
+// Nodes of the one graph: an operator, its choices, its inputs; and the value once somebody computed it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ir/array.h"
+#include "varve/op.h"
+
+namespace varve {
+struct Pulled;
+}
+
+namespace varve::ir {
+
+struct Graph;
+struct Node;
+using NodePtr = std::shared_ptr<Node>;
+
+struct Value {
+  NodePtr node;
+  int index = 0;
+
+  const TensorType& type() const;
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+struct ValueHash {
+  std::size_t operator()(const Value& v) const {
+    return std::hash<const void*>()(v.node.get()) * 31 + static_cast<std::size_t>(v.index);
+  }
+};
+
+// Where a node comes from, for the profiler and for messages such as "NaN in layer 3".
+struct Origin {
+  std::string path;          // module path
+  std::string gradient_of;   // operator whose gradient rule recorded it
+};
+
+// What the node's operator carries that is neither input nor attribute: a user's gradient, a recomputation.
+using Extension = std::function<Pulled(const Vjp&)>;
+
+// One output's value and the handles on it. Values are published once and read without a lock.
+struct Slot {
+  std::atomic<int> handles{0};
+  std::shared_ptr<const Array> value() const { return std::atomic_load(&value_); }
+  void publish(std::shared_ptr<const Array> value) { std::atomic_store(&value_, std::move(value)); }
+
+ private:
+  std::shared_ptr<const Array> value_;
+};
+
+struct Node {
+  std::uint64_t id = 0;   // grows with every node made, so inputs have smaller ids
+  const OpRecord* op = nullptr;
+  Attrs attrs;
+  std::vector<Value> inputs;
+  std::vector<TensorType> types;   // of the outputs
+  std::vector<std::shared_ptr<const Graph>> regions;
+  Extension extension;
+  Origin origin;
+  int depth = 1;          // longest chain of nodes without a value that ends here
+  std::string place;      // device; empty: wherever it is evaluated
+  std::unique_ptr<Slot[]> slots;
+
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node();   // iterative: a chain of a million nodes does not overflow the stack
+
+  bool is(const char* name) const { return op->name == name; }
+};
+
+// Checks nothing: shape rules have run. Sets id, slots and origin.
+NodePtr make_node(const OpRecord& op, std::vector<Value> inputs, Attrs attrs, std::vector<TensorType> types);
+NodePtr constant_node(std::shared_ptr<const Array> array);
+NodePtr input_node(const TensorType& type, const std::string& name);
+// A copy with other inputs (a pass rewriting its neighbours); types, origin and regions stay.
+NodePtr with_inputs(const Node& node, std::vector<Value> inputs);
+
+const OpRecord& input_op();      // a program's argument or variable
+const OpRecord& constant_op();   // a value known already: slots[0] holds it
+
+inline const TensorType& Value::type() const { return node->types[static_cast<std::size_t>(index)]; }
+std::vector<TensorType> input_types(const Node&);
+
+// Held while values are computed and while recorded nodes are walked: evaluation cuts a node from its inputs.
+std::recursive_mutex& graph_mutex();
+
+// Names nodes recorded meanwhile.
+class OriginScope {
+ public:
+  explicit OriginScope(Origin origin);
+  ~OriginScope();
+  static const Origin& current();
+
+ private:
+  Origin saved_;
+};
+
+}  // namespace varve::ir

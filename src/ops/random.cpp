@@ -1,0 +1,158 @@
+// Random numbers that are pure functions of (seed, stream, counter, index): recomputing repeats them. The stream names
+// the place of use and is fixed; seed and counter are read when the program runs.
+#include "base/philox.h"
+#include "base/text.h"
+#include "ops/families.h"
+#include "tensor/record.h"
+#include "varve/ops.h"
+
+namespace varve {
+namespace {
+
+void check_state(const Call& call, std::size_t first) {
+  for (std::size_t i = first; i < first + 2; ++i) {
+    if (call.in[i] != TensorType{i64, {}})
+      throw Error(cat(call.op.name, ": ", i == first ? "seed" : "counter", " must be an i64 scalar, got ",
+                      call.in[i].str(), "."));
+  }
+  call.attrs.integer("stream");
+}
+
+std::vector<TensorType> real_shape(const Call& call) {
+  check_state(call, 0);
+  const DType dtype = call.attrs.dtype("dtype");
+  // A draw is an f32: wider types hold it exactly, narrower ones need a choice of rounding.
+  if (dtype != f32 && dtype != f64) throw Error(cat(call.op.name, ": draws f32 or f64, not ", dtype, "; cast them."));
+  return {{dtype, Shape(call.attrs.ints("shape"))}};
+}
+
+std::vector<TensorType> bits_shape(const Call& call) {
+  check_state(call, 0);
+  if (call.attrs.dtype("dtype") != i64) throw Error("random_bits: draws i64.");
+  return {{i64, Shape(call.attrs.ints("shape"))}};
+}
+
+double checked_rate(double rate) {
+  if (!(rate >= 0 && rate < 1)) throw Error(cat("dropout: rate is ", rate, "; expected 0 or more, and less than 1."));
+  return rate;
+}
+
+std::vector<TensorType> dropout_shape(const Call& call) {
+  check_state(call, 1);
+  checked_rate(call.attrs.number("rate"));
+  if (!is_floating(call.in[0].dtype))
+    throw Error(cat("dropout: needs floating-point values, got ", call.in[0].str(), "."));
+  return {call.in[0]};
+}
+
+// Philox is some 20 integer operations a number.
+Cost drawing_cost(const Call& call, const std::vector<TensorType>& out) {
+  Cost cost{20 * static_cast<double>(out[0].shape.numel()), static_cast<double>(out[0].bytes())};
+  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
+  return cost;
+}
+
+const OpDef uniform_op = define({.name = "random_uniform",
+                                 .doc = "Uniform in [0, 1), from seed and counter.",
+                                 .family = "random",
+                                 .arity = 2,
+                                 .shape = real_shape,
+                                 .cost = drawing_cost,
+                                 .differentiable = false});
+const OpDef normal_op = define({.name = "random_normal",
+                                .doc = "Normal with mean 0 and deviation 1, from seed and counter.",
+                                .family = "random",
+                                .arity = 2,
+                                .shape = real_shape,
+                                .cost = drawing_cost,
+                                .differentiable = false});
+const OpDef bits_op = define({.name = "random_bits",
+                              .doc = "Integers in [0, 2³²), from seed and counter.",
+                              .family = "random",
+                              .arity = 2,
+                              .shape = bits_shape,
+                              .cost = drawing_cost,
+                              .differentiable = false});
+
+// Numbers of stream, seed and counter in a shape.
+struct Source {
+  Tensor seed, counter;
+  std::int64_t stream;
+};
+
+Source source(const RandomOptions& options, const char* op) {
+  Tensor counter = options.counter.defined() ? options.counter : full_int({}, 0, i64);
+  if (counter.dtype() == i32) counter = counter.to(i64);
+  if (counter.type() != TensorType{i64, {}})
+    throw Error(cat(op, ": the counter must be an i64 scalar, got ", counter.type().str(), "."));
+  return {full_int({}, options.seed, i64), counter, static_cast<std::int64_t>(stream_id(options.stream))};
+}
+
+Tensor draw(const OpDef& op, const Shape& shape, const Source& from, DType dtype) {
+  return record(op.record(), {from.seed, from.counter},
+                {{"stream", from.stream}, {"shape", shape}, {"dtype", dtype}})[0];
+}
+
+void check_floating(DType dtype, const char* op) {
+  if (!is_floating(dtype)) throw Error(cat(op, ": draws floating-point numbers, not ", dtype, "."));
+}
+
+std::vector<Tensor> dropout_by_mask(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const double rate = attrs.number("rate");
+  const Tensor chance = draw(uniform_op, in[0].shape(), {in[1], in[2], attrs.integer("stream")}, f32);
+  return {where(chance >= rate, in[0] * (1 / (1 - rate)), 0)};
+}
+
+// The same mask, drawn again, on dy.
+std::vector<Tensor> dropout_vjp(const Vjp& v) { return {record(v.op, {v.dy, v.in[1], v.in[2]}, v.attrs)[0], {}, {}}; }
+
+const OpDef dropout_op = define({.name = "dropout",
+                                 .doc = "Zero with probability rate, else x / (1 - rate); from seed and counter.",
+                                 .family = "random",
+                                 .arity = 3,
+                                 .shape = dropout_shape,
+                                 .gradient = dropout_vjp,
+                                 .decompose = dropout_by_mask,
+                                 .cost = drawing_cost,
+                                 .in_place = {{0, 0}}});
+
+}  // namespace
+
+std::vector<const OpRecord*> random_ops() {
+  return {&uniform_op.record(), &normal_op.record(), &bits_op.record(), &dropout_op.record()};
+}
+
+Tensor uniform(const Shape& shape, const RandomOptions& options) {
+  check_floating(options.dtype, "uniform");
+  const Tensor drawn = draw(uniform_op, shape, source(options, "uniform"), options.dtype == f64 ? f64 : f32);
+  if (options.dtype == f32 || options.dtype == f64) return drawn;
+  // Rounding to nearest could give 1: keep as many bits as the type holds below 1, so that the conversion is exact.
+  const double steps = options.dtype == f16 ? 0x1p11 : 0x1p8;
+  return (floor(drawn * steps) * (1 / steps)).to(options.dtype);
+}
+
+Tensor normal(const Shape& shape, const RandomOptions& options) {
+  check_floating(options.dtype, "normal");
+  return draw(normal_op, shape, source(options, "normal"), options.dtype == f64 ? f64 : f32).to(options.dtype);
+}
+
+Tensor bernoulli(const Shape& shape, const Operand& probability, const RandomOptions& options) {
+  if (!probability.is_number() && broadcast(shape, probability.tensor().shape(), "bernoulli") != shape)
+    throw Error(
+        cat("bernoulli: probabilities of shape ", probability.tensor().shape(), " do not broadcast to ", shape, "."));
+  return draw(uniform_op, shape, source(options, "bernoulli"), f32) < probability;
+}
+
+// Sorting by 32 random bits; equal ones, rare below some ten thousand elements, keep their order.
+Tensor permutation(std::int64_t n, const RandomOptions& options) {
+  if (n < 0) throw Error(cat("permutation: of ", n, " elements."));
+  return argsort(draw(bits_op, {n}, source(options, "permutation"), i64));
+}
+
+Tensor dropout(const Tensor& x, double rate, const RandomOptions& options) {
+  if (checked_rate(rate) == 0) return x;
+  const Source from = source(options, "dropout");
+  return record(dropout_op.record(), {x, from.seed, from.counter}, {{"rate", rate}, {"stream", from.stream}})[0];
+}
+
+}  // namespace varve

@@ -1,0 +1,84 @@
+// Activations along an axis.
+#include "base/text.h"
+#include "ops/families.h"
+#include "tensor/record.h"
+#include "varve/ops.h"
+
+namespace varve {
+namespace {
+
+std::vector<TensorType> same_floating(const Call& call) {
+  if (!is_floating(call.in[0].dtype))
+    throw Error(cat(call.op.name, ": needs floating-point values, got ", call.in[0].str(), "."));
+  normalize_axis(call.attrs.integer("axis"), call.in[0].shape.rank(), call.op.name.c_str());
+  return {call.in[0]};
+}
+
+// Maximum, difference, exponential, sum, quotient.
+Cost softmax_cost(const Call& call, const std::vector<TensorType>& out) {
+  return {5 * static_cast<double>(out[0].shape.numel()),
+          static_cast<double>(call.in[0].bytes()) + static_cast<double>(out[0].bytes())};
+}
+
+ReduceOptions along(const Attrs& attrs) { return {.axes = Axes{attrs.integer("axis")}, .keep = true}; }
+
+// Sums of many exponentials need more digits than 16 bits have.
+Tensor widened(const Tensor& x) { return x.dtype() == f64 ? x : x.to(f32); }
+
+// Less the maximum, so that the largest exponential is 1 and none overflows.
+std::vector<Tensor> softmax_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
+  if (in[0].numel() == 0) return {identity(in[0])};
+  const Tensor x = widened(in[0]);
+  const Tensor e = exp(x - max(x, along(attrs)));
+  return {(e / sum(e, along(attrs))).to(in[0].dtype())};
+}
+
+std::vector<Tensor> log_softmax_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
+  if (in[0].numel() == 0) return {identity(in[0])};
+  const Tensor x = widened(in[0]);
+  const Tensor shifted = x - max(x, along(attrs));
+  return {(shifted - log(sum(exp(shifted), along(attrs)))).to(in[0].dtype())};
+}
+
+// yᵢ = eˣⁱ / Σ eˣ      dxᵢ = yᵢ · (dyᵢ - Σ dy·y)
+std::vector<Tensor> softmax_vjp(const Vjp& v) {
+  const Tensor y = widened(v.out[0]), dy = widened(v.dy);
+  return {(y * (dy - sum(dy * y, along(v.attrs)))).to(v.in[0].dtype())};
+}
+
+// yᵢ = xᵢ - log Σ eˣ      dxᵢ = dyᵢ - eʸⁱ · Σ dy
+std::vector<Tensor> log_softmax_vjp(const Vjp& v) {
+  const Tensor y = widened(v.out[0]), dy = widened(v.dy);
+  return {(dy - exp(y) * sum(dy, along(v.attrs))).to(v.in[0].dtype())};
+}
+
+const OpDef softmax_op = define({.name = "softmax",
+                                 .doc = "eˣ over its sum along an axis",
+                                 .family = "activation",
+                                 .shape = same_floating,
+                                 .gradient = softmax_vjp,
+                                 .decompose = softmax_parts,
+                                 .cost = softmax_cost,
+                                 .in_place = {{0, 0}}});
+const OpDef log_softmax_op = define({.name = "log_softmax",
+                                     .doc = "log of softmax along an axis, exact for small probabilities",
+                                     .family = "activation",
+                                     .shape = same_floating,
+                                     .gradient = log_softmax_vjp,
+                                     .decompose = log_softmax_parts,
+                                     .cost = softmax_cost,
+                                     .in_place = {{0, 0}}});
+
+Tensor along_axis(const OpDef& op, const Tensor& x, std::int64_t axis) {
+  const int normal = normalize_axis(axis, x.rank(), op.name().c_str());
+  return record(op.record(), {is_floating(x.dtype()) ? x : x.to(f32)}, {{"axis", normal}})[0];
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, std::int64_t axis) { return along_axis(softmax_op, x, axis); }
+Tensor log_softmax(const Tensor& x, std::int64_t axis) { return along_axis(log_softmax_op, x, axis); }
+
+std::vector<const OpRecord*> softmax_ops() { return {&softmax_op.record(), &log_softmax_op.record()}; }
+
+}  // namespace varve

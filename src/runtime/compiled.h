@@ -1,0 +1,75 @@
+// A compiled function: one program for each set of argument types, sharing one arena.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+#include "runtime/execution.h"
+#include "tensor/trace.h"
+#include "varve/compile.h"
+
+namespace varve::runtime {
+
+// What tracing found: the graph, and what its inputs after the arguments are bound to.
+struct Traced {
+  ir::Graph graph;
+  std::vector<std::shared_ptr<Variable::State>> variables;
+  std::vector<std::shared_ptr<const ir::Array>> constants;
+  std::size_t results = 0;   // the first outputs; the rest are updates
+};
+Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args);
+
+class Program {
+ public:
+  Program(Traced traced, std::vector<TensorType> args, std::string device);
+
+  bool matches(const Tensor* const* args, std::size_t count, const std::string& device) const;
+  std::size_t arena_bytes() const { return plan_->arena_bytes; }
+  std::int64_t peak_bytes() const;
+  const compiler::Plan& plan() const { return *plan_; }
+
+  // Binds, runs, hands out results. With `seconds`, times every step.
+  void run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results, std::vector<double>* seconds);
+
+ private:
+  void bind_args(const Tensor* const* args);
+  void bind_variables();
+  void bind_results(std::vector<Tensor>& results);
+  void finish(std::vector<Tensor>& results);
+  Tensor& fresh_result(std::size_t output);
+
+  Traced traced_;
+  std::vector<TensorType> args_;
+  std::string device_;
+  std::shared_ptr<const compiler::Plan> plan_;
+  std::unique_ptr<Execution> execution_;
+  const void* bound_arena_ = nullptr;
+  std::vector<std::vector<Tensor>> recycled_;   // results handed out before, taken again once nobody holds them
+};
+
+}  // namespace varve::runtime
+
+namespace varve::detail {
+
+class CompiledFn {
+ public:
+  CompiledFn(ProgramFn fn, CompileOptions options) : fn_(std::move(fn)), options_(std::move(options)) {}
+
+  void call(const Tensor* const* args, std::size_t count, std::vector<Tensor>& results, std::vector<double>* seconds = nullptr);
+  runtime::Program& program(const Tensor* const* args, std::size_t count);
+  std::size_t programs() const { return programs_.size(); }
+
+ private:
+  static constexpr std::size_t kMostPrograms = 16;
+  ProgramFn fn_;
+  CompileOptions options_;
+  std::mutex mutex_;
+  std::list<runtime::Program> programs_;   // most recently used first
+  std::shared_ptr<ir::Storage> arena_;
+};
+
+}  // namespace varve::detail

@@ -1,0 +1,18 @@
+// The backends of this process, by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace varve::runtime {
+
+const backend::Backend& backend_named(const std::string& name);   // throws Error listing the known ones
+std::vector<std::string> backend_names();
+
+// Declared here, defined where all rooms meet (src/assembly): the list of what was built in.
+std::vector<std::unique_ptr<backend::Backend>> built_in_backends();
+
+}  // namespace varve::runtime

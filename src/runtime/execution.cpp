@@ -1,0 +1,111 @@
+#include "runtime/execution.h"
+
+#include <cstring>
+
+namespace varve::runtime {
+
+using compiler::Place;
+
+Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena) : plan_(std::move(plan)) {
+  const std::size_t steps = plan_->steps.size();
+  in_.resize(steps);
+  out_.resize(steps);
+  scratch_.assign(steps, nullptr);
+  bodies_.resize(steps);
+  input_patches_.resize(plan_->inputs.size());
+  output_patches_.resize(plan_->outputs.size());
+  copy_from_.assign(plan_->copies.size(), nullptr);
+  copy_to_.assign(plan_->copies.size(), nullptr);
+  auto register_patch = [&](const Place& place, void** slot) {
+    std::vector<Patch>& patches = place.kind == Place::Kind::arena   ? arena_patches_
+                                  : place.kind == Place::Kind::input ? input_patches_[static_cast<std::size_t>(place.index)]
+                                                                     : output_patches_[static_cast<std::size_t>(place.index)];
+    patches.push_back({slot, place.offset});
+  };
+  for (std::size_t s = 0; s < steps; ++s) {
+    const compiler::PlanStep& step = plan_->steps[s];
+    in_[s].assign(step.in.size(), nullptr);
+    out_[s].assign(step.out.size(), nullptr);
+    for (std::size_t i = 0; i < step.in.size(); ++i) register_patch(step.in[i], &in_[s][i]);
+    for (std::size_t o = 0; o < step.out.size(); ++o) register_patch(step.out[o], &out_[s][o]);
+    register_patch(step.scratch, &scratch_[s]);
+    if (step.loop) bodies_[s] = std::make_unique<Execution>(step.loop->body, false);
+    kernels_.push_back(step.loop || !plan_->executes ? nullptr : step.prepare(step.in_ports, step.out_ports).kernel);
+  }
+  for (std::size_t c = 0; c < plan_->copies.size(); ++c) {
+    register_patch(plan_->copies[c].from, &copy_from_[c]);
+    register_patch(plan_->copies[c].to, &copy_to_[c]);
+  }
+  if (own_arena && plan_->arena_bytes) {
+    arena_ = ir::new_storage(plan_->arena_bytes);
+    bind_arena(arena_->data);
+  }
+}
+
+Execution::~Execution() = default;
+
+void Execution::patch(const std::vector<Patch>& patches, void* base) {
+  for (const Patch& patch : patches) *patch.slot = static_cast<std::byte*>(base) + patch.offset;
+}
+
+void Execution::bind_arena(void* arena) { patch(arena_patches_, arena); }
+void Execution::bind_input(int index, void* data) { patch(input_patches_[static_cast<std::size_t>(index)], data); }
+void Execution::bind_output(int index, void* data) { patch(output_patches_[static_cast<std::size_t>(index)], data); }
+
+void Execution::run_step(std::size_t s) {
+  if (bodies_[s]) return run_loop(s);
+  kernels_[s]->run({in_[s].data(), out_[s].data(), scratch_[s], errors_});
+}
+
+void Execution::run() {
+  if (!plan_->executes) return;
+  for (std::size_t s = 0; s < kernels_.size(); ++s) run_step(s);
+  for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+}
+
+void Execution::run_timed(std::vector<double>& seconds) {
+  using Clock = std::chrono::steady_clock;
+  seconds.resize(kernels_.size(), 0.0);
+  for (std::size_t s = 0; s < kernels_.size() && plan_->executes; ++s) {
+    const auto begin = Clock::now();
+    run_step(s);
+    seconds[s] += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+}
+
+// Operands: carries, xs, captured; results: carries, outs. Carries alternate between two buffers; the last one is copied out.
+void Execution::run_loop(std::size_t s) {
+  const compiler::PlanStep& step = plan_->steps[s];
+  const compiler::Loop& loop = *step.loop;
+  Execution& body = *bodies_[s];
+  auto* scratch = static_cast<std::byte*>(scratch_[s]);
+  body.share_errors(errors_);
+  body.bind_arena(scratch + loop.arena_at);
+  const auto carries = static_cast<std::size_t>(loop.carries), xs = static_cast<std::size_t>(loop.xs);
+  for (std::size_t i = carries + xs; i < in_[s].size(); ++i) body.bind_input(static_cast<int>(i), in_[s][i]);
+  for (std::int64_t t = 0; t < loop.steps; ++t) {
+    const std::int64_t at = loop.reverse ? loop.steps - 1 - t : t;
+    for (std::size_t c = 0; c < carries; ++c) {
+      void* from = t == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((t + 1) % 2)];
+      body.bind_input(static_cast<int>(c), from);
+      body.bind_output(static_cast<int>(c), scratch + loop.carry_at[2 * c + static_cast<std::size_t>(t % 2)]);
+    }
+    for (std::size_t x = carries; x < carries + xs; ++x) {
+      const auto slice = static_cast<std::int64_t>(loop.body->inputs[x].type.bytes());
+      body.bind_input(static_cast<int>(x), static_cast<std::byte*>(in_[s][x]) + at * slice);
+    }
+    for (std::size_t o = carries; o < out_[s].size(); ++o) {
+      const auto slice = static_cast<std::int64_t>(loop.body->outputs[o].bytes());
+      body.bind_output(static_cast<int>(o), static_cast<std::byte*>(out_[s][o]) + at * slice);
+    }
+    body.run();
+  }
+  for (std::size_t c = 0; c < carries; ++c) {
+    const void* last = loop.steps == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((loop.steps + 1) % 2)];
+    const std::size_t bytes = loop.body->outputs[c].bytes();
+    if (bytes) std::memcpy(out_[s][c], last, bytes);
+  }
+}
+
+}  // namespace varve::runtime

@@ -1,0 +1,56 @@
+// A plan being run: kernels, arena and pointers of one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "compiler/plan.h"
+#include "ir/array.h"
+
+namespace varve::runtime {
+
+class Execution {
+ public:
+  // Prepares its own kernels. The arena may be given (a loop's body lies in the loop's scratch) or is allocated.
+  explicit Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena = true);
+  ~Execution();
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  void bind_arena(void* arena);
+  void bind_input(int index, void* data);
+  void bind_output(int index, void* data);
+  void run();                                     // no allocation, no look-up, no lock
+  void run_timed(std::vector<double>& seconds);   // adds the time of each step
+
+  backend::ErrorWord& errors() { return *errors_; }
+  void share_errors(backend::ErrorWord* errors) { errors_ = errors; }
+  const compiler::Plan& plan() const { return *plan_; }
+  std::size_t arena_bytes() const { return arena_ ? arena_->bytes : 0; }
+
+ private:
+  struct Patch {
+    void** slot;
+    std::int64_t offset;
+  };
+  struct Prepared;
+  void run_step(std::size_t step);
+  void run_loop(std::size_t step);
+  void patch(const std::vector<Patch>& patches, void* base);
+
+  std::shared_ptr<const compiler::Plan> plan_;
+  std::vector<std::unique_ptr<backend::Kernel>> kernels_;
+  std::vector<std::unique_ptr<Execution>> bodies_;        // of loops
+  std::vector<std::vector<void*>> in_, out_;              // pointers of each step
+  std::vector<void*> scratch_;
+  std::vector<Patch> arena_patches_;
+  std::vector<std::vector<Patch>> input_patches_, output_patches_;
+  std::vector<void*> copy_from_, copy_to_;
+  std::shared_ptr<ir::Storage> arena_;
+  backend::ErrorWord own_errors_;
+  backend::ErrorWord* errors_ = &own_errors_;
+};
+
+}  // namespace varve::runtime

@@ -1,0 +1,160 @@
+#include "runtime/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace varve::runtime {
+namespace {
+
+// More than latency × issue rate of any current processor (8 to 10), fewer than the 16 registers of AVX2.
+constexpr int kChains = 12;
+
+// Rounds of kChains independent multiply-adds in registers; returns a sum so that nothing is optimised away.
+using FmaLoop = float (*)(std::int64_t rounds);
+// a = b + s·c over n floats, past the caches where the machine can.
+using TriadLoop = void (*)(float* a, const float* b, const float* c, std::int64_t n);
+
+constexpr float kFactor = 0.5f, kTerm = 1.f;  // x = x/2 + 1 stays near 2: no denormals, no overflow
+
+float fma_plain(std::int64_t rounds) {
+  float x[kChains] = {};
+  for (std::int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) x[i] = x[i] * kFactor + kTerm;
+  }
+  float sum = 0;
+  for (const float v : x) sum += v;
+  return sum;
+}
+
+void triad_plain(float* a, const float* b, const float* c, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) a[i] = b[i] + kFactor * c[i];
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) float fma_avx512(std::int64_t rounds) {
+  const __m512 factor = _mm512_set1_ps(kFactor), term = _mm512_set1_ps(kTerm);
+  __m512 x[kChains];
+  for (__m512& v : x) v = term;
+  for (std::int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) x[i] = _mm512_fmadd_ps(x[i], factor, term);
+  }
+  for (int i = 1; i < kChains; ++i) x[0] = _mm512_add_ps(x[0], x[i]);
+  float lanes[16];
+  _mm512_storeu_ps(lanes, x[0]);
+  return lanes[0];
+}
+
+__attribute__((target("avx2,fma"))) float fma_avx2(std::int64_t rounds) {
+  const __m256 factor = _mm256_set1_ps(kFactor), term = _mm256_set1_ps(kTerm);
+  __m256 x[kChains];
+  for (__m256& v : x) v = term;
+  for (std::int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) x[i] = _mm256_fmadd_ps(x[i], factor, term);
+  }
+  for (int i = 1; i < kChains; ++i) x[0] = _mm256_add_ps(x[0], x[i]);
+  return _mm256_cvtss_f32(x[0]);
+}
+
+__attribute__((target("avx512f"))) void triad_avx512(float* a, const float* b, const float* c, std::int64_t n) {
+  const __m512 factor = _mm512_set1_ps(kFactor);
+  for (std::int64_t i = 0; i < n; i += 16)
+    _mm512_stream_ps(a + i, _mm512_fmadd_ps(_mm512_load_ps(c + i), factor, _mm512_load_ps(b + i)));
+  _mm_sfence();
+}
+
+__attribute__((target("avx2,fma"))) void triad_avx2(float* a, const float* b, const float* c, std::int64_t n) {
+  const __m256 factor = _mm256_set1_ps(kFactor);
+  for (std::int64_t i = 0; i < n; i += 8)
+    _mm256_stream_ps(a + i, _mm256_fmadd_ps(_mm256_load_ps(c + i), factor, _mm256_load_ps(b + i)));
+  _mm_sfence();
+}
+#endif
+
+struct Loops {
+  FmaLoop fma = fma_plain;
+  int lanes = 1;
+  TriadLoop triad = triad_plain;
+};
+
+Loops loops_of_this_machine() {
+#if defined(__x86_64__)
+  if (cpu_features().avx512) return {fma_avx512, 16, triad_avx512};
+  if (cpu_features().avx2) return {fma_avx2, 8, triad_avx2};
+#endif
+  return {};
+}
+
+double seconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The best of several runs: other programs on the machine only ever make one slower.
+double best_seconds(int runs, const auto& work) {
+  work();
+  double best = seconds_of(work);
+  for (int i = 1; i < runs; ++i) best = std::min(best, seconds_of(work));
+  return best;
+}
+
+double measure_gflops(const Loops& loops, int team) {
+  const auto on_all = [&](std::int64_t rounds) {
+    parallel_for(team, 1, [&](std::int64_t, std::int64_t) {
+      volatile float sink = loops.fma(rounds);
+      static_cast<void>(sink);
+    });
+  };
+  std::int64_t rounds = 1 << 14;
+  while (seconds_of([&] { on_all(rounds); }) < 0.005) rounds *= 2;
+  const double seconds = best_seconds(10, [&] { on_all(rounds); });
+  return 2.0 * loops.lanes * kChains * static_cast<double>(rounds) * team / seconds / 1e9;
+}
+
+double measure_gbps(const Loops& loops, int team) {
+  // Three arrays, together many times the last cache, which the system may report for one of several slices only.
+  const std::int64_t bytes = std::clamp<std::int64_t>(cache_sizes().l3 * 4, 64 << 20, 256 << 20);
+  const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
+  Block a(static_cast<std::size_t>(bytes)), b(static_cast<std::size_t>(bytes)), c(static_cast<std::size_t>(bytes));
+  const std::int64_t grain = (count / team + 15) / 16 * 16;
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(b.as<float>() + begin, b.as<float>() + end, 1.f);
+    std::fill(c.as<float>() + begin, c.as<float>() + end, 2.f);
+  });
+  const double seconds = best_seconds(8, [&] {
+    parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+      loops.triad(a.as<float>() + begin, b.as<float>() + begin, c.as<float>() + begin, end - begin);
+    });
+  });
+  return 3.0 * static_cast<double>(bytes) / seconds / 1e9;
+}
+
+}  // namespace
+
+MachinePeaks machine_peaks() {
+  static std::mutex mutex;
+  static std::map<int, MachinePeaks> measured;
+  const std::lock_guard lock(mutex);
+  const int team = threads();
+  if (const auto found = measured.find(team); found != measured.end()) return found->second;
+  const Loops loops = loops_of_this_machine();
+  const MachinePeaks peaks{measure_gflops(loops, team), measure_gbps(loops, team)};
+  measured.emplace(team, peaks);
+  return peaks;
+}
+
+}  // namespace varve::runtime

@@ -1,0 +1,141 @@
+#include <cstring>
+
+#include "base/text.h"
+#include "runtime/compiled.h"
+#include "runtime/devices.h"
+#include "runtime/engine.h"
+
+namespace varve::runtime {
+namespace {
+
+const std::shared_ptr<const ir::Array> array_of(const Tensor& tensor) {
+  return tensor.node()->slots[static_cast<std::size_t>(tensor.index())].value();
+}
+
+// Nobody but this handle sees the memory, and it is ours to write.
+bool exclusive(const Tensor& held) {
+  if (held.node().use_count() > 1) return false;
+  const std::shared_ptr<const ir::Array> array = array_of(held);
+  return array.use_count() == 2 && array->storage.use_count() == 1 && !array->storage->release;
+}
+
+Tensor copied(const Tensor& value) {
+  const std::shared_ptr<const ir::Array> from = array_of(value);
+  auto to = ir::new_array(from->type);
+  ir::read_elements(*from, to->storage->data, from->type.dtype);
+  return Tensor(ir::Value{ir::constant_node(to), 0});
+}
+
+}  // namespace
+
+Program::Program(Traced traced, std::vector<TensorType> args, std::string device)
+    : traced_(std::move(traced)), args_(std::move(args)), device_(std::move(device)) {
+  plan_ = compiler::compile(traced_.graph, backend_named(device_));
+  traced_.graph.outputs.clear();   // the recorded nodes have done their work
+  recycled_.resize(traced_.results);
+}
+
+bool Program::matches(const Tensor* const* args, std::size_t count, const std::string& device) const {
+  if (count != args_.size() || device != device_) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (args[i]->type() != args_[i]) return false;
+  return true;
+}
+
+std::int64_t Program::peak_bytes() const {
+  std::size_t bytes = plan_->arena_bytes;
+  for (const backend::Port& input : plan_->inputs) bytes += input.type.bytes();
+  for (std::size_t o = 0; o < plan_->outputs.size(); ++o)
+    if (plan_->returned[o]) bytes += plan_->outputs[o].bytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
+void Program::bind_args(const Tensor* const* args) {
+  for (std::size_t i = 0; i < args_.size(); ++i) {
+    const void* data = args[i]->data();   // evaluates, makes contiguous
+    execution_->bind_input(static_cast<int>(i), const_cast<void*>(data));
+  }
+}
+
+void Program::bind_variables() {
+  for (std::size_t v = 0; v < traced_.variables.size(); ++v) {
+    Variable::State& state = *traced_.variables[v];
+    if (!state.spoilt.empty())
+      throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt, " Assign it anew (restore a checkpoint)."));
+    if (state.type != traced_.graph.inputs[args_.size() + v]->types[0])
+      throw Error(cat("variable '", state.name, "' changed its type since the program was made."));
+    unpack(state);
+    const void* data = state.held.data();
+    const std::size_t input = args_.size() + v;
+    if (plan_->written[input] && !exclusive(state.held)) {
+      state.held = copied(state.held);
+      data = array_of(state.held)->data();
+    }
+    execution_->bind_input(static_cast<int>(input), const_cast<void*>(data));
+  }
+}
+
+// A tensor of this result's type that nobody holds any more, or a new one.
+Tensor& Program::fresh_result(std::size_t output) {
+  constexpr std::size_t kMostKept = 4;
+  std::vector<Tensor>& kept = recycled_[output];
+  for (Tensor& tensor : kept)
+    if (exclusive(tensor)) return tensor;
+  if (kept.size() == kMostKept) kept.erase(kept.begin());
+  kept.emplace_back(ir::Value{ir::constant_node(ir::new_array(plan_->outputs[output])), 0});
+  return kept.back();
+}
+
+void Program::bind_results(std::vector<Tensor>& results) {
+  results.resize(traced_.results);
+  for (std::size_t o = 0; o < traced_.results; ++o) {
+    Tensor& result = fresh_result(o);
+    const std::shared_ptr<const ir::Array> array = array_of(result);
+    array->storage->error = nullptr;
+    execution_->bind_output(static_cast<int>(o), array->storage->data);
+    results[o] = result;
+  }
+}
+
+void Program::finish(std::vector<Tensor>& results) {
+  for (const auto& [input, output] : plan_->updates) ++traced_.variables[static_cast<std::size_t>(input) - args_.size()]->version;
+  if (!execution_->errors().set()) return;
+  const auto error = std::make_shared<const std::string>(execution_->errors().text());
+  for (Tensor& result : results) array_of(result)->storage->error = error;
+  for (const auto& [input, output] : plan_->updates)
+    traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = *error;
+}
+
+void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results, std::vector<double>* seconds) {
+  if (!plan_->executes) throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
+  if (!execution_) {
+    execution_ = std::make_unique<Execution>(plan_, false);
+    for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
+      if (!traced_.constants[c]->contiguous()) {
+        auto copy = ir::new_array(traced_.constants[c]->type);
+        ir::read_elements(*traced_.constants[c], copy->storage->data, copy->type.dtype);
+        traced_.constants[c] = copy;
+      }
+      execution_->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c), const_cast<std::byte*>(traced_.constants[c]->data()));
+    }
+  }
+  if (arena && arena->data != bound_arena_) {
+    execution_->bind_arena(arena->data);
+    bound_arena_ = arena->data;
+  }
+  bind_args(args);
+  bind_variables();
+  bind_results(results);
+  execution_->errors().clear();
+  try {
+    if (seconds) execution_->run_timed(*seconds);
+    else execution_->run();
+  } catch (const std::exception& error) {
+    for (const auto& [input, output] : plan_->updates)
+      traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = cat("a step failed half-way: ", error.what());
+    throw;
+  }
+  finish(results);
+}
+
+}  // namespace varve::runtime

@@ -1,0 +1,43 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+#include "base/hash.h"
+
+namespace varve {
+namespace {
+
+TEST(Text, ConcatenatesAnything) {
+  EXPECT_EQ(cat("a", 1, 2.5, Shape{3, 4}, f32, boolean, true, std::int8_t{-3}, std::string("s"), 'c'),
+            "a12.5[3, 4]f32booltrue-3sc");
+}
+
+TEST(Text, BytesForPeople) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_bytes(1000), "1.0 kB");
+  EXPECT_EQ(human_bytes(12'100'000), "12.1 MB");
+  EXPECT_EQ(human_bytes(999'960), "1.0 MB");
+  EXPECT_EQ(human_bytes(UINT64_MAX), "18.4 EB");
+}
+
+TEST(Text, SuggestsTheNearest) {
+  EXPECT_EQ(nearest("sofmax", {"softmax", "softplus"}), "softmax");
+  EXPECT_EQ(nearest("ReLU", {"gelu", "relu"}), "relu");
+  EXPECT_EQ(nearest("banana", {"softmax", "softplus"}), "");
+  EXPECT_EQ(nearest("", {"relu"}), "");
+  EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'a'), {"relu"}), "");
+}
+
+TEST(Hash, DependsOnContentLengthAndOrder) {
+  EXPECT_EQ(hash_bytes("abc"), hash_bytes("abc"));
+  EXPECT_NE(hash_bytes("abc"), hash_bytes("abd"));
+  EXPECT_NE(hash_bytes(std::string_view("\0\0", 1)), hash_bytes(std::string_view("\0\0", 2)));
+  EXPECT_NE(hash_bytes("abc", 1), hash_bytes("abc", 2));
+  EXPECT_NE(hash_combine(hash_combine(0, 1), 2), hash_combine(hash_combine(0, 2), 1));
+  EXPECT_NE(hash_combine(0, 0), hash_combine(hash_combine(0, 0), 0));
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,101 @@
+#include "base/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+class Threads : public ::testing::Test {
+ protected:
+  ~Threads() override { set_threads(before_); }
+  int before_ = threads();
+};
+
+TEST_F(Threads, LimitIsSetAndChecked) {
+  EXPECT_GE(threads(), 1);
+  set_threads(3);
+  EXPECT_EQ(threads(), 3);
+  EXPECT_THROW(set_threads(0), Error);
+  EXPECT_THROW(set_threads(-2), Error);
+  EXPECT_THROW(set_threads(100'000), Error);
+  EXPECT_EQ(threads(), 3);
+}
+
+TEST_F(Threads, DeterministicIsAFlag) {
+  const bool before = deterministic();
+  set_deterministic(true);
+  EXPECT_TRUE(deterministic());
+  set_deterministic(false);
+  EXPECT_FALSE(deterministic());
+  set_deterministic(before);
+}
+
+TEST_F(Threads, BlocksDependOnNAndGrainAlone) {
+  for (const int count : {1, 2, 5}) {
+    set_threads(count);
+    std::vector<std::int64_t> end_of(10, -1);
+    parallel_for(10, 4, [&](std::int64_t begin, std::int64_t end) { end_of[static_cast<std::size_t>(begin)] = end; });
+    EXPECT_EQ(end_of, (std::vector<std::int64_t>{4, -1, -1, -1, 8, -1, -1, -1, 10, -1})) << count;
+  }
+}
+
+TEST_F(Threads, EmptyAndHugeRanges) {
+  int calls = 0;
+  parallel_for(0, 4, [&](std::int64_t, std::int64_t) { ++calls; });
+  parallel_for(-3, 4, [&](std::int64_t, std::int64_t) { ++calls; });
+  EXPECT_EQ(calls, 0);
+  parallel_for(INT64_MAX, INT64_MAX / 2 + 1, [&](std::int64_t begin, std::int64_t end) { EXPECT_LT(begin, end); });
+  parallel_for(3, 0, [&](std::int64_t begin, std::int64_t end) { EXPECT_EQ(end, begin + 1); });
+}
+
+TEST_F(Threads, EveryElementOnce) {
+  set_threads(4);
+  std::vector<int> seen(10'007);
+  parallel_for(10'007, 13, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+  });
+  EXPECT_EQ(seen, std::vector<int>(10'007, 1));
+}
+
+TEST_F(Threads, TheFirstExceptionComesBack) {
+  for (const int count : {1, 4}) {
+    set_threads(count);
+    try {
+      parallel_for(1000, 1, [](std::int64_t begin, std::int64_t) {
+        if (begin % 2 == 1) throw std::runtime_error("odd");
+      });
+      FAIL();
+    } catch (const std::runtime_error& e) {
+      EXPECT_EQ(std::string(e.what()), "odd");
+    }
+  }
+}
+
+TEST_F(Threads, NestedRunsSerially) {
+  set_threads(3);
+  std::atomic<int> sum = 0;
+  parallel_for(6, 1,
+               [&](std::int64_t, std::int64_t) { parallel_for(5, 1, [&](std::int64_t, std::int64_t) { ++sum; }); });
+  EXPECT_EQ(sum, 30);
+}
+
+TEST(Cpu, DescribesItself) {
+  EXPECT_FALSE(cpu_name().empty());
+  EXPECT_FALSE(isa_name().empty());
+  EXPECT_GE(physical_cores(), 1);
+  EXPECT_LE(physical_cores(), logical_cpus());
+  EXPECT_GT(cache_sizes().l1d, 0);
+  EXPECT_GE(cache_sizes().l2, cache_sizes().l1d);
+  EXPECT_TRUE(cpu_features().avx512 || !cpu_features().avx512_bf16);
+}
+
+}  // namespace
+}  // namespace varve

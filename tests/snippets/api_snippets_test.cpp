@@ -1,0 +1,181 @@
+// The code that users are shown, compiled and run, with its results.
+#include <gtest/gtest.h>
+#include <varve/varve.h>
+
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+namespace vv = varve;
+
+namespace {
+
+template <class T>
+void expect_near(const vv::Tensor& got, const std::vector<T>& want, double tolerance = 1e-5) {
+  const std::vector<T> values = got.to_vector<T>();
+  ASSERT_EQ(values.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], tolerance) << "element " << i;
+}
+
+// Forgets what a test wrote.
+struct Folder {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("varve_snippets_" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+TEST(Snippets, Tensors) {
+  vv::Tensor a = vv::tensor({{1.f, 2.f}, {3.f, 4.f}});  // f32 [2, 2]
+  EXPECT_EQ(a.dtype(), vv::f32);
+  EXPECT_EQ(a.shape(), (vv::Shape{2, 2}));
+
+  vv::Tensor b = vv::exp(a) + 1;
+  std::ostringstream out;
+  out << b << '\n';
+  EXPECT_EQ(out.str(), "[[ 3.7182817  8.389056 ]\n [21.085537  55.59815  ]]\n");
+
+  float total = vv::sum(b).item<float>();
+  EXPECT_NEAR(total, 88.79102f, 1e-4);
+
+  vv::Tensor w = vv::normal({784, 512}, {.seed = 1, .dtype = vv::bf16});
+  EXPECT_EQ(w.dtype(), vv::bf16);
+  EXPECT_NEAR(vv::mean(w.to(vv::f32)).item<float>(), 0, 0.01);
+
+  vv::Tensor rows = a.slice({{0, 1}});
+  EXPECT_EQ(rows.shape(), (vv::Shape{1, 2}));
+  expect_near<float>(rows, {1, 2});
+
+  vv::Tensor p = vv::tensor({{{1.f, 2.f}, {3.f, 4.f}}}), q = vv::tensor({{{1.f, 0.f}, {1.f, 1.f}}});
+  vv::Tensor c = vv::einsum("bij,bjk->bik", p, q);
+  expect_near<float>(c, {3, 2, 7, 4});
+
+  const Folder folder;
+  const std::string file = (folder.path / "b.npy").string();
+  vv::save_npy(file, b);
+  EXPECT_EQ(vv::load_npy(file).to_vector<float>(), b.to_vector<float>());
+}
+
+TEST(Snippets, AnErrorShowsTheShapes) {
+  try {
+    vv::matmul(vv::zeros({32, 784}), vv::zeros({512, 10}));
+    ADD_FAILURE() << "no error";
+  } catch (const vv::Error& e) {
+    EXPECT_STREQ(e.what(), "matmul: inner sizes differ: [32, 784] · [512, 10] needs 784 = 512.");
+  }
+}
+
+TEST(Snippets, Gradients) {
+  vv::Tensor a = vv::tensor({{1.f, 2.f}, {3.f, 4.f}});
+  auto f = [](vv::Tensor x) { return vv::sum(x * x * x); };
+  vv::Tensor g = vv::grad(f)(a);                                                      // 3 a²
+  vv::Tensor h = vv::grad([&](vv::Tensor x) { return vv::sum(vv::grad(f)(x)); })(a);  // 6 a
+  auto [y, dy] = vv::value_and_grad(f)(a);
+  expect_near<float>(g, {3, 12, 27, 48});
+  expect_near<float>(h, {6, 12, 18, 24});
+  EXPECT_NEAR(y.item<float>(), 100, 1e-4);
+  expect_near<float>(dy, {3, 12, 27, 48});
+}
+
+TEST(Snippets, YourOwnOperator) {
+  const vv::OpDef swish2 =
+      vv::elementwise({.name = "swish2", .doc = "x · σ(2x)", .formula = [](vv::Expr x) { return x * sigmoid(2 * x); }});
+  vv::Tensor x = vv::tensor({-1.0, 0.0, 2.0});
+  vv::Tensor y = swish2(x);
+  std::vector<double> want, slope;
+  for (double v : {-1.0, 0.0, 2.0}) {
+    const double s = 1 / (1 + std::exp(-2 * v));
+    want.push_back(v * s);
+    slope.push_back(s + 2 * v * s * (1 - s));
+  }
+  expect_near<double>(y, want, 1e-12);
+  expect_near<double>(vv::grad([&](vv::Tensor t) { return vv::sum(swish2(t)); })(x), slope, 1e-12);
+}
+
+// ---- your own loop: a small network of variables, Adam written with variables too
+
+struct Network {
+  vv::Variable w1{"w1", vv::normal({2, 16}, {.seed = 1, .stream = "w1"}) * 0.7};
+  vv::Variable b1{"b1", vv::zeros({16})};
+  vv::Variable w2{"w2", vv::normal({16, 2}, {.seed = 1, .stream = "w2"}) * 0.3};
+  vv::Variable b2{"b2", vv::zeros({2})};
+
+  std::vector<vv::Variable> parameters() const { return {w1, b1, w2, b2}; }
+  vv::Tensor operator()(const vv::Tensor& x) const { return vv::linear(vv::relu(vv::linear(x, w1, b1)), w2, b2); }
+};
+
+struct Adam {
+  std::vector<vv::Variable> parameters, m, v;
+  vv::Variable step{"step", vv::full_int({}, 0), false};
+
+  explicit Adam(const std::vector<vv::Variable>& over) : parameters(over) {
+    for (const vv::Variable& p : over) {
+      m.emplace_back("m", vv::zeros(p.shape()), false);
+      v.emplace_back("v", vv::zeros(p.shape()), false);
+    }
+  }
+  void apply(const std::vector<vv::Tensor>& grads) {
+    step.assign(step + 1);
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      const vv::Updated next = vv::adam_update(parameters[i], grads[i], m[i], v[i], 1e-2, step);
+      parameters[i].assign(next.parameter);
+      m[i].assign(next.state[0]);
+      v[i].assign(next.state[1]);
+    }
+  }
+};
+
+// Two interleaved half circles would do as well: the sign of x0·x1 is not linear in x.
+std::pair<vv::Tensor, vv::Tensor> batch(std::int64_t seed) {
+  const vv::Tensor x = vv::uniform({64, 2}, {.seed = seed, .stream = "data"}) * 2 - 1;
+  const vv::Tensor product = x.slice({{}, {0, 1}}) * x.slice({{}, {1, 2}});
+  return {x, vv::cast(product > 0, vv::i64).reshape({64})};
+}
+
+TEST(Snippets, YourOwnLoop) {
+  Network model;
+  Adam adam(model.parameters());
+  auto step = vv::compile([&](vv::Tensor x, vv::Tensor labels) {
+    auto [loss, grads] = vv::value_and_grad([&] { return vv::cross_entropy(model(x), labels); }, model.parameters());
+    adam.apply(grads);
+    return loss;
+  });
+  auto [x0, labels0] = batch(0);
+  EXPECT_GT(step.peak_bytes(x0, labels0), 0);
+  EXPECT_FALSE(vv::bytes(step.peak_bytes(x0, labels0)).empty());
+  EXPECT_EQ(adam.step.value().item<std::int64_t>(), 0);  // known before it runs
+
+  float first = 0, last = 0;
+  for (int i = 0; i < 300; ++i) {
+    auto [x, labels] = batch(i);
+    last = step(x, labels).item<float>();
+    if (i == 0) first = last;
+  }
+  EXPECT_NEAR(first, 0.7, 0.2);
+  EXPECT_LT(last, 0.35);
+  EXPECT_EQ(adam.step.value().item<std::int64_t>(), 300);
+}
+
+TEST(Snippets, TheSameLoopWithoutCompileGivesTheSameNumbers) {
+  const auto losses = [](bool compiled) {
+    Network model;
+    Adam adam(model.parameters());
+    const auto body = [&](vv::Tensor x, vv::Tensor labels) {
+      auto [loss, grads] = vv::value_and_grad([&] { return vv::cross_entropy(model(x), labels); }, model.parameters());
+      adam.apply(grads);
+      return loss;
+    };
+    auto step = vv::compile(body);
+    std::vector<float> result;
+    for (int i = 0; i < 10; ++i) {
+      auto [x, labels] = batch(i);
+      result.push_back(compiled ? step(x, labels).item<float>() : body(x, labels).item<float>());
+    }
+    return result;
+  };
+  const std::vector<float> with = losses(true), without = losses(false);
+  for (std::size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << "step " << i;
+}
+
+}  // namespace
