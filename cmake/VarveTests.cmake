@@ -24,10 +24,22 @@ target_include_directories(varve_test_base INTERFACE ${windows} "${tests_dir}")
 target_compile_definitions(varve_test_base INTERFACE VARVE_TESTS_DIR="${tests_dir}")
 target_link_libraries(varve_test_base INTERFACE
   varve varve_flags OpenMP::OpenMP_CXX Highway::hwy ZLIB::ZLIB GTest::gtest)
+if(TARGET nlohmann_json::nlohmann_json)
+  target_link_libraries(varve_test_base INTERFACE nlohmann_json::nlohmann_json)
+endif()
 if(VARVE_HAS_ONEDNN)
   target_compile_definitions(varve_test_base INTERFACE VARVE_HAS_ONEDNN=1)
   target_link_libraries(varve_test_base INTERFACE DNNL::dnnl)
 endif()
+
+# The C++ of README.md and docs/ is compiled and run with tests/docs.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/docs/*.md")
+set(snippets "${PROJECT_BINARY_DIR}/tests/docs/snippets.cpp")
+add_custom_command(OUTPUT "${snippets}"
+  COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/extract_snippets.py" "${snippets}" ${pages}
+  DEPENDS "${PROJECT_SOURCE_DIR}/tools/extract_snippets.py" ${pages} VERBATIM)
+list(APPEND sources_docs "${snippets}")
 
 set(helpers "")
 foreach(folder IN LISTS folders)
@@ -47,6 +59,7 @@ foreach(folder IN LISTS folders)
   target_link_libraries(test_${folder} PRIVATE ${helpers} varve_test_base GTest::gtest_main)
   if(TARGET varve_cli)
     target_compile_definitions(test_${folder} PRIVATE VARVE_CLI_PATH="$<TARGET_FILE:varve_cli>")
+    add_dependencies(test_${folder} varve_cli)
   endif()
   gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 300 LABELS ${folder})
@@ -61,6 +74,19 @@ if(package)
             -P "${PROJECT_SOURCE_DIR}/cmake/PackageTest.cmake")
   set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 LABELS package)
 endif()
+
+# Shell commands of the pages that are marked as runnable.
+if(TARGET varve_cli)
+  add_test(NAME docs.commands
+    COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/run_doc_commands.py" "$<TARGET_FILE:varve_cli>" ${pages})
+  set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 LABELS docs)
+endif()
+
+# Each example checks itself: its exit code says whether it worked.
+foreach(example IN LISTS VARVE_EXAMPLE_NAMES)
+  add_test(NAME examples.${example} COMMAND example_${example})
+  set_tests_properties(examples.${example} PROPERTIES TIMEOUT 300 LABELS examples)
+endforeach()
 
 # "../ir/graph.h" would walk around the walls between the rooms.
 add_test(NAME rooms.no_relative_includes

@@ -85,16 +85,19 @@ class Operand {
   Operand(const class Variable& v);
   template <class T>
     requires std::is_arithmetic_v<T>
-  Operand(T number) : number_(static_cast<double>(number)), integral_(std::is_integral_v<T>),
-                      whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0) {}
+  Operand(T number)
+      : is_number_(true), number_(static_cast<double>(number)), integral_(std::is_integral_v<T>),
+        whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0) {}
 
-  bool is_number() const { return !tensor_.defined(); }
+  bool is_number() const { return is_number_; }
   bool is_integral() const { return integral_; }
+  std::int64_t whole() const { return whole_; }
   const Tensor& tensor() const { return tensor_; }
   Tensor as(DType dtype) const;   // the number as a scalar tensor of that type; tensors are converted
 
  private:
   Tensor tensor_;
+  bool is_number_ = false;
   double number_ = 0;
   bool integral_ = false;
   std::int64_t whole_ = 0;

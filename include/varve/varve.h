@@ -4,5 +4,6 @@
 #include "varve/autodiff.h"
 #include "varve/compile.h"
 #include "varve/io.h"
+#include "varve/kernel.h"
 #include "varve/ops.h"
 #include "varve/tensor.h"

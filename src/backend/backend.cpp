@@ -7,7 +7,11 @@
 
 namespace varve::backend {
 
-std::string ErrorWord::text() const { return cat(*what_, " Got ", value_, "."); }
+std::string ErrorWord::text() const {
+  const std::size_t at = what_->find("{}");
+  if (at == std::string::npos) return cat(*what_, " Got ", value_, ".");
+  return cat(what_->substr(0, at), value_, what_->substr(at + 2));
+}
 
 bool Site::is_output(const ir::Value& value) const {
   for (const ir::Value& output : graph_.outputs)

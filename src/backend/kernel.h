@@ -25,7 +25,7 @@ class ErrorWord {
     }
   }
   bool set() const { return set_.load(std::memory_order_acquire); }
-  std::string text() const;   // "embedding: index 10000 is out of range [0, 10000)." say
+  std::string text() const;   // the value where the text says {}, or at its end: "gather: … out of range [0, 10). Got 12."
   void clear() {
     set_ = false;
     taken_ = false;

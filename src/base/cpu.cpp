@@ -88,6 +88,14 @@ CacheSizes detect_caches() {
   ask(_SC_LEVEL1_DCACHE_SIZE, sizes.l1d);
   ask(_SC_LEVEL2_CACHE_SIZE, sizes.l2);
   ask(_SC_LEVEL3_CACHE_SIZE, sizes.l3);
+  // The kernel knows the part that one core can reach; on some AMD processors the C library adds up all parts.
+  for (int i = 0; i < 8; ++i) {
+    const std::string cache = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
+    std::ifstream level_file(cache + "level"), size_file(cache + "size");
+    int level = 0;
+    std::int64_t kilobytes = 0;
+    if (level_file >> level && size_file >> kilobytes && level == 3 && kilobytes > 0) sizes.l3 = kilobytes << 10;
+  }
   return sizes;
 }
 

@@ -60,8 +60,9 @@ bool deterministic() { return deterministic_flag().load(std::memory_order_relaxe
 void set_deterministic(bool on) { deterministic_flag().store(on, std::memory_order_relaxed); }
 
 void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), void* context) {
-  const int team = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
-  if (team <= 1 || omp_in_parallel()) {
+  // Always the whole team: OpenMP ends the threads that a smaller one leaves over, and starts them again for the next.
+  const int team = threads();
+  if (team <= 1 || blocks <= 1 || omp_in_parallel()) {
     for (std::int64_t block = 0; block < blocks; ++block) run(context, block);
     return;
   }

@@ -8,6 +8,7 @@ const std::vector<Pass> kGraphPasses = {
     {"simplify", simplify},
     {"remove duplicates", remove_duplicates},
     {"simplify again", simplify},
+    {"trim loops", trim_loops},
 };
 
 ir::Graph optimize(ir::Graph graph) {

@@ -60,6 +60,20 @@ Graph rewrite(const Graph& graph, const Rewrite& rule) {
   return result;
 }
 
+Graph replace(const Graph& graph, const ValueMap& values) {
+  if (values.empty()) return graph;
+  return rewrite(graph, [&](const NodePtr& node, const NodePtr& original) -> std::vector<Value> {
+    std::vector<Value> outputs;
+    bool changed = false;
+    for (int i = 0; i < static_cast<int>(node->types.size()); ++i) {
+      const auto it = values.find({original, i});
+      changed = changed || it != values.end();
+      outputs.push_back(it == values.end() ? Value{node, i} : it->second);
+    }
+    return changed ? outputs : std::vector<Value>();
+  });
+}
+
 std::vector<Value> inline_graph(const Graph& graph, const std::vector<Value>& inputs) {
   std::unordered_map<const Node*, std::size_t> place;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) place[graph.inputs[i].get()] = i;

@@ -27,6 +27,9 @@ std::vector<NodePtr> topological(const Graph& graph);
 using Rewrite = std::function<std::vector<Value>(const NodePtr& node, const NodePtr& original)>;
 Graph rewrite(const Graph& graph, const Rewrite& rule);
 
+// The graph with some values taken from elsewhere; what only they needed falls away.
+Graph replace(const Graph& graph, const ValueMap& values);
+
 // The outputs of `graph` computed from other inputs: the body is copied onto `inputs`.
 std::vector<Value> inline_graph(const Graph& graph, const std::vector<Value>& inputs);
 

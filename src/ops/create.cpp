@@ -68,12 +68,18 @@ bool whole(double value) { return std::abs(value) < 9e18 && value == std::trunc(
 
 Tensor full(const Shape& shape, double value, DType dtype) { return fill(shape, number_for(value, dtype), dtype); }
 Tensor full_int(const Shape& shape, std::int64_t value, DType dtype) {
+  // Formulas carry their constants in double: an integer that does not fit is data instead.
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  if (dtype == i64 && (value > kExact || value < -kExact)) return broadcast_to(tensor(value), shape);
   return fill(shape, number_for(value, dtype), dtype);
 }
 Tensor zeros(const Shape& shape, DType dtype) { return full_int(shape, 0, dtype); }
 Tensor ones(const Shape& shape, DType dtype) { return full_int(shape, 1, dtype); }
 
-Tensor arange(std::int64_t end) { return iota(std::int64_t{0}, std::int64_t{1}, std::max<std::int64_t>(end, 0), i64); }
+Tensor arange(std::int64_t end) {
+  if (end < 0) throw Error(cat("arange: an end of ", end, ": it must be 0 or more."));
+  return iota(std::int64_t{0}, std::int64_t{1}, end, i64);
+}
 
 Tensor arange(double begin, double end, double step, DType dtype) {
   if (step == 0 || !std::isfinite(begin) || !std::isfinite(end) || !std::isfinite(step))

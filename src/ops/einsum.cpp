@@ -194,24 +194,28 @@ Term diagonal(Term term) {
   return term;
 }
 
-// Sums the axes that nobody else needs; drops those of size 1 that broadcast against larger ones.
-Term reduced(Term term, const std::set<Label>& needed, const std::map<Label, std::int64_t>& sizes) {
-  Axes summed, dropped;
+// Without the axes of size 1 that broadcast against larger ones: the others bring them along.
+Term without_broadcast(const Term& term, const std::map<Label, std::int64_t>& sizes) {
+  Axes dropped;
   Labels kept;
-  for (std::size_t i = 0; i < term.labels.size(); ++i) {
-    const auto axis = static_cast<std::int64_t>(i);
-    if (term.tensor.dim(static_cast<int>(axis)) == 1 && sizes.at(term.labels[i]) != 1)
-      dropped.push_back(axis);
-    else if (!needed.count(term.labels[i]))
-      summed.push_back(axis);
+  for (std::size_t i = 0; i < term.labels.size(); ++i)
+    if (term.tensor.shape()[static_cast<int>(i)] == 1 && sizes.at(term.labels[i]) != 1)
+      dropped.push_back(static_cast<std::int64_t>(i));
     else
       kept.push_back(term.labels[i]);
-  }
-  if (kept.size() == term.labels.size()) return term;
-  const DType dtype = term.tensor.dtype();
-  Tensor t = summed.empty() ? term.tensor : sum(term.tensor, {.axes = summed, .keep = true}).to(dtype);
-  summed.insert(summed.end(), dropped.begin(), dropped.end());
-  return {squeeze(t, summed), kept};
+  return dropped.empty() ? term : Term{squeeze(term.tensor, dropped), kept};
+}
+
+// Summed over the axes that nobody else needs.
+Term reduced(const Term& term, const std::set<Label>& needed) {
+  Axes summed;
+  Labels kept;
+  for (std::size_t i = 0; i < term.labels.size(); ++i)
+    if (needed.count(term.labels[i]))
+      kept.push_back(term.labels[i]);
+    else
+      summed.push_back(static_cast<std::int64_t>(i));
+  return summed.empty() ? term : Term{sum(term.tensor, {.axes = summed}).to(term.tensor.dtype()), kept};
 }
 
 // How two terms meet: batch labels stay in the result, `inner` ones are summed, the rest is one side's own.
@@ -316,9 +320,9 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
     throw Error(cat("einsum: \"", equation, "\" takes numbers, got bool. Convert with cast first."));
 
   const std::size_t alone = terms.size();
-  for (Term& term : terms) term = diagonal({term.tensor.to(dtype), term.labels});
+  for (Term& term : terms) term = without_broadcast(diagonal({term.tensor.to(dtype), term.labels}), parser.sizes);
   for (std::size_t i = 0; i < terms.size(); ++i)
-    terms[i] = reduced(terms[i], needed_outside(terms, i, alone, parser.output), parser.sizes);
+    terms[i] = reduced(terms[i], needed_outside(terms, i, alone, parser.output));
   while (terms.size() > 1) {
     const auto [i, j] = cheapest_pair(terms, parser.sizes);
     Term product = contract(terms[i], terms[j], needed_outside(terms, i, j, parser.output), parser.sizes);

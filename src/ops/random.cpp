@@ -100,7 +100,7 @@ void check_floating(DType dtype, const char* op) {
 std::vector<Tensor> dropout_by_mask(const std::vector<Tensor>& in, const Attrs& attrs) {
   const double rate = attrs.number("rate");
   const Tensor chance = draw(uniform_op, in[0].shape(), {in[1], in[2], attrs.integer("stream")}, f32);
-  return {where(chance >= rate, in[0] * (1 / (1 - rate)), 0)};
+  return {where(chance >= rate, in[0] / (1 - rate), 0)};
 }
 
 // The same mask, drawn again, on dy.

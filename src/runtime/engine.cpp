@@ -231,7 +231,8 @@ void run(const Pending& pending, CachedProgram& program) {
   }
   execution.errors().clear();
   execution.run();
-  if (execution.errors().set()) error = std::make_shared<std::string>(execution.errors().text());
+  // Nothing is published: what does not need the value that failed can still be read on its own.
+  if (execution.errors().set()) throw Error(execution.errors().text());
   for (std::size_t i = 0; i < pending.outputs.size(); ++i) {
     results[i]->storage->error = error;
     const ir::Value& output = pending.outputs[i];

@@ -113,15 +113,14 @@ double best_seconds(int runs, const auto& work) {
 }
 
 double measure_gflops(const Loops& loops, int team) {
-  const auto on_all = [&](std::int64_t rounds) {
-    parallel_for(team, 1, [&](std::int64_t, std::int64_t) {
-      volatile float sink = loops.fma(rounds);
-      static_cast<void>(sink);
-    });
+  const auto on_one = [&](std::int64_t rounds) {
+    volatile float sink = loops.fma(rounds);
+    static_cast<void>(sink);
   };
   std::int64_t rounds = 1 << 14;
-  while (seconds_of([&] { on_all(rounds); }) < 0.005) rounds *= 2;
-  const double seconds = best_seconds(10, [&] { on_all(rounds); });
+  while (best_seconds(3, [&] { on_one(rounds); }) < 0.002) rounds *= 2;
+  const double seconds =
+      best_seconds(20, [&] { parallel_for(team, 1, [&](std::int64_t, std::int64_t) { on_one(rounds); }); });
   return 2.0 * loops.lanes * kChains * static_cast<double>(rounds) * team / seconds / 1e9;
 }
 
@@ -135,7 +134,7 @@ double measure_gbps(const Loops& loops, int team) {
     std::fill(b.as<float>() + begin, b.as<float>() + end, 1.f);
     std::fill(c.as<float>() + begin, c.as<float>() + end, 2.f);
   });
-  const double seconds = best_seconds(8, [&] {
+  const double seconds = best_seconds(10, [&] {
     parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
       loops.triad(a.as<float>() + begin, b.as<float>() + begin, c.as<float>() + begin, end - begin);
     });

@@ -46,20 +46,6 @@ void check_inputs(const ir::Graph& graph) {
                       ") of another trace. Pass it as an argument instead."));
 }
 
-ir::Graph replace(const ir::Graph& graph, const ir::ValueMap& values) {
-  if (values.empty()) return graph;
-  return ir::rewrite(graph, [&](const ir::NodePtr& node, const ir::NodePtr& original) -> std::vector<ir::Value> {
-    std::vector<ir::Value> outputs;
-    bool changed = false;
-    for (int i = 0; i < static_cast<int>(node->types.size()); ++i) {
-      const auto it = values.find({original, i});
-      changed = changed || it != values.end();
-      outputs.push_back(it == values.end() ? ir::Value{node, i} : it->second);
-    }
-    return changed ? outputs : std::vector<ir::Value>();
-  });
-}
-
 }  // namespace
 
 Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
@@ -97,7 +83,7 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
   }
   traced.graph.outputs = outputs;
   // Bottom-up, so that a captured value is cut off before anything behind it is looked at.
-  const ir::Graph graph = replace(traced.graph, constants);
+  const ir::Graph graph = ir::replace(traced.graph, constants);
   traced.graph.outputs = graph.outputs;
   check_inputs(traced.graph);
   return traced;

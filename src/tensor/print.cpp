@@ -72,7 +72,8 @@ bool needs_exponents(const Printed& p, const std::vector<std::int64_t>& elements
     largest = std::max(largest, size);
     smallest = std::min(smallest, size);
   }
-  return largest > 0 && (largest >= 1e8 || smallest < 1e-4 || largest / smallest > 1000);
+  const double limit = std::min(1e8, largest_plain(p.dtype));
+  return largest > 0 && (largest >= limit || smallest < 1e-4 || largest / smallest > 1000);
 }
 
 Columns measure(const Printed& p, const std::vector<std::int64_t>& elements) {

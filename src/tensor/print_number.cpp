@@ -115,11 +115,13 @@ std::string scientific_fixed(double value, int digits, int exponent_digits) {
   return with_exponent(mantissa, std::atoi(text.c_str() + e + 1), exponent_digits);
 }
 
+double largest_plain(DType dtype) { return dtype == f64 ? 1e16 : dtype == f32 ? 1e6 : 1e3; }
+
 std::string scalar_text(double value, DType dtype) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   const double size = std::abs(value);
-  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
+  const bool plain = size == 0 || (size >= 1e-4 && size < largest_plain(dtype));
   std::string text = plain ? positional(value, dtype, 400) : scientific(value, dtype, 400);
   if (plain) return text.back() == '.' ? text + '0' : text;
   const std::size_t bare = text.find(".e");

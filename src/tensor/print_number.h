@@ -15,6 +15,9 @@ std::string scientific(double value, DType dtype, int most);
 // Just so many digits after the point, and at least so many in the exponent: "1.50e-07".
 std::string scientific_fixed(double value, int digits, int exponent_digits);
 
+// From here on numbers of the type are written with exponents: digits would promise more than it holds.
+double largest_plain(DType dtype);
+
 // A number on its own: "1.0", "1e-05", "nan".
 std::string scalar_text(double value, DType dtype);
 

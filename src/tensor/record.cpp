@@ -27,6 +27,13 @@ std::array<const OpRecord*, 64>& primitives() {
   return table;
 }
 
+// A number too large for the tensor beside it widens both: u8 < 300 is true everywhere.
+bool holds(DType dtype, std::int64_t number) {
+  if (dtype == u8) return number >= 0 && number <= 255;
+  if (dtype == i8) return number >= -128 && number <= 127;
+  return dtype == i64 || (number >= INT32_MIN && number <= INT32_MAX);
+}
+
 // The type that tensors and numbers of one elementwise call are computed in.
 DType common_dtype(const OpRecord& op, const std::vector<const Operand*>& operands) {
   bool any = false, fraction = false;
@@ -44,6 +51,8 @@ DType common_dtype(const OpRecord& op, const std::vector<const Operand*>& operan
   bool number = false;
   for (const Operand* operand : operands) number = number || operand->is_number();
   if (fraction && !is_floating(dtype)) dtype = f32;
+  for (const Operand* operand : operands)
+    if (operand->is_number() && operand->is_integral() && is_integer(dtype) && !holds(dtype, operand->whole())) dtype = i64;
   if (number && dtype == boolean && op.result != ResultType::predicate) dtype = i64;
   if (op.result == ResultType::floating && !is_floating(dtype)) dtype = f32;
   return dtype;

@@ -48,10 +48,14 @@ inline void run(const Group& group, const std::vector<void*>& in, const std::vec
 
 inline double fold(Reduce op, double a, double b) {
   switch (op) {
-    case Reduce::sum: return fold_pair<Reduce::sum>(a, b);
-    case Reduce::prod: return fold_pair<Reduce::prod>(a, b);
-    case Reduce::max: return fold_pair<Reduce::max>(a, b);
-    default: return fold_pair<Reduce::min>(a, b);
+    case Reduce::sum:
+      return fold_pair<Reduce::sum>(a, b);
+    case Reduce::prod:
+      return fold_pair<Reduce::prod>(a, b);
+    case Reduce::max:
+      return fold_pair<Reduce::max>(a, b);
+    default:
+      return fold_pair<Reduce::min>(a, b);
   }
 }
 
@@ -84,7 +88,7 @@ inline std::vector<std::vector<double>> plain(const Group& group, const std::vec
   return out;
 }
 
-inline double pseudo_random(std::int64_t i) {   // in (-2, 2)
+inline double pseudo_random(std::int64_t i) {  // in (-2, 2)
   const auto mixed = static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15ull;
   return static_cast<double>(mixed >> 11) / 9007199254740992.0 * 4 - 2;
 }

@@ -1,5 +1,6 @@
 // Tile kernels: the same bits for any number of threads, and outputs in the memory of inputs.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cstring>
 
@@ -11,7 +12,7 @@ namespace {
 
 using Extents = std::vector<std::int64_t>;
 
-struct ThreadLimit {   // restores the limit at the end of a test
+struct ThreadLimit {  // restores the limit at the end of a test
   explicit ThreadLimit(int count) : before(threads()) { set_threads(count); }
   ~ThreadLimit() { set_threads(before); }
   int before;
@@ -46,7 +47,7 @@ TEST(TileThreads, SameBitsForAnyNumber) {
     std::int64_t points = 1;
     for (const std::int64_t extent : row.extents) points *= extent;
     for (std::size_t d = row.extents.size(); d-- > 0;) {
-      if (!row.reduced[d]) group.outputs[0].strides[d] = 1;   // each row keeps at most one extent
+      if (!row.reduced[d]) group.outputs[0].strides[d] = 1;  // each row keeps at most one extent
     }
     std::vector<float> in = values(points), first_sum, first_map;
     for (const int count : {1, 2, 3}) {
@@ -57,6 +58,47 @@ TEST(TileThreads, SameBitsForAnyNumber) {
       EXPECT_EQ(std::memcmp(sum.data(), first_sum.data(), sum.size() * 4), 0) << count << " threads";
       EXPECT_EQ(std::memcmp(map.data(), first_map.data(), map.size() * 4), 0) << count << " threads";
     }
+  }
+}
+
+// Makes kernels look up their loops for AVX2 for as long as it lives.
+struct Avx2Only {
+  Avx2Only() { use(hwy::SupportedTargets() & ~std::int64_t{HWY_AVX3 | HWY_AVX3_DL}); }
+  ~Avx2Only() { use(0); }
+  static void use(std::int64_t targets) {  // 0: whatever the machine has
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST(TileInstructionSets, SameBitsOnAll) {
+  const std::int64_t n = 20011;
+  Group group;
+  const Expr e = x(0) * x(1);
+  group.code = expr::flatten(
+      2, {exp(x(0)), tanh(x(0)) + erf(x(1)), log(abs(x(0)) + 1e-3) * sin(x(1)), erfc(x(0)), pow(abs(x(0)), x(1)),
+          select(x(0) < x(1), sqrt(abs(e)), e - 1.0), expm1(x(0)) / sigmoid(x(1)), atan2(x(0), x(1)), e, x(0), e});
+  group.extents = {n};
+  group.reduced = {true};
+  group.inputs.assign(2, {DType::f32, {1}});
+  group.reduce.assign(11, Reduce::none);
+  group.reduce[8] = Reduce::sum;
+  group.reduce[9] = Reduce::max;
+  group.reduce[10] = Reduce::prod;
+  for (const Reduce op : group.reduce) group.outputs.push_back({DType::f32, {op == Reduce::none ? 1 : 0}});
+  std::vector<float> a = values(n, 1), b = values(n, 2);
+  const auto outputs = [&] {
+    std::vector<std::vector<float>> out(11, std::vector<float>(static_cast<std::size_t>(n)));
+    std::vector<void*> pointers;
+    for (std::vector<float>& v : out) pointers.push_back(v.data());
+    run(group, {a.data(), b.data()}, pointers);
+    return out;
+  };
+  const auto widest = outputs();
+  const Avx2Only limit;
+  const auto avx2 = outputs();
+  for (std::size_t o = 0; o < widest.size(); ++o) {
+    EXPECT_EQ(std::memcmp(widest[o].data(), avx2[o].data(), widest[o].size() * 4), 0) << "output " << o;
   }
 }
 
@@ -103,9 +145,9 @@ TEST(TileAliasing, UpdatesInPlace) {
     group.reduce.assign(3, Reduce::none);
     const Expr m = x(1) * 0.9 + x(3) * 0.1, v = x(2) * 0.99 + x(3) * x(3) * 0.01;
     const std::vector<std::vector<float>> in = {values(n, 1), values(n, 2), values(n, 3), values(n, 4)};
-    group.code = expr::flatten(4, {x(0) - 0.01 * m / (sqrt(abs(v)) + 1e-8) + x(1) * x(2), m, v});   // Adam, nearly
+    group.code = expr::flatten(4, {x(0) - 0.01 * m / (sqrt(abs(v)) + 1e-8) + x(1) * x(2), m, v});  // Adam, nearly
     check_in_place(group, in, {0, 1, 2});
-    group.code = expr::flatten(4, {x(1), x(2), x(0)});   // a rotation: every output is another one's input
+    group.code = expr::flatten(4, {x(1), x(2), x(0)});  // a rotation: every output is another one's input
     check_in_place(group, in, {0, 1, 2});
     group.code = expr::flatten(4, {x(1) + 1.0, x(0) * 2.0, x(1) * x(0) + x(2)});
     check_in_place(group, in, {0, 1, 2});

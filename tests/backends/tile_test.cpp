@@ -13,8 +13,7 @@ namespace {
 using expr::Prim;
 using Extents = std::vector<std::int64_t>;
 
-
-std::int64_t span(const Extents& extents, const Extents& strides) {   // elements from the first to the last
+std::int64_t span(const Extents& extents, const Extents& strides) {  // elements from the first to the last
   std::int64_t last = 0;
   for (std::size_t d = 0; d < extents.size(); ++d) last += std::max<std::int64_t>(extents[d] - 1, 0) * strides[d];
   return last + 1;
@@ -111,19 +110,19 @@ TEST(Tile, StridesAndBroadcast) {
     Extents extents, a, b;
   };
   const Row rows[] = {
-      {{5, 7}, {7, 1}, {0, 1}},              // bias
-      {{5, 7}, {7, 1}, {1, 0}},              // one value a row
-      {{300, 1500}, {1500, 1}, {1, 0}},      // with long rows
+      {{5, 7}, {7, 1}, {0, 1}},          // bias
+      {{5, 7}, {7, 1}, {1, 0}},          // one value a row
+      {{300, 1500}, {1500, 1}, {1, 0}},  // with long rows
       {{300, 1500}, {1500, 1}, {0, 1}},
-      {{1500, 40}, {40, 1}, {0, 1}},         // several rows in a tile, and a short last tile
-      {{37, 41}, {1, 37}, {41, 1}},          // transposed
+      {{1500, 40}, {40, 1}, {0, 1}},  // several rows in a tile, and a short last tile
+      {{37, 41}, {1, 37}, {41, 1}},   // transposed
       {{4, 5, 6}, {30, 6, 1}, {0, 6, 1}},
       {{4, 5, 6}, {30, 6, 1}, {5, 1, 0}},
       {{3, 600, 6}, {3600, 6, 1}, {0, 0, 1}},
       {{64, 9, 11, 13}, {1287, 143, 13, 1}, {0, 11, 1, 0}},
-      {{100}, {3}, {0}},                     // every third
+      {{100}, {3}, {0}},  // every third
       {{2, 2, 2, 2, 2, 2, 2}, {64, 1, 2, 4, 8, 16, 32}, {1, 2, 4, 8, 16, 32, 64}},
-      {{40, 50}, {60, 1}, {50, 1}},          // rows with a gap
+      {{40, 50}, {60, 1}, {50, 1}},  // rows with a gap
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(::testing::PrintToString(row.extents));
@@ -148,16 +147,17 @@ TEST(Tile, EveryTypeToEveryType) {
           Group group = map_of(expr::flatten(1, {x(0)}), {100}, {{stride}}, compute);
           group.inputs[0].dtype = from;
           group.outputs[0] = {to, {stride}};
-          std::vector<double> values = {0,   -0.0, 1,    -1,  2.5, -2.5, 100, 127.9, 128, -129,
-                                        255, 256,  1e10, -1e10, 65504, 70000, 1e30, 1e300, std::nan(""),
-                                        std::numeric_limits<double>::infinity()};
+          std::vector<double> values = {
+              0,   -0.0, 1,    -1,    2.5,   -2.5,  100,  127.9, 128,          -129,
+              255, 256,  1e10, -1e10, 65504, 70000, 1e30, 1e300, std::nan(""), std::numeric_limits<double>::infinity()};
           for (int i = 20; i < 200; ++i) values.push_back(pseudo_random(i) * 60);
           Buffer in(from, values), out(to, std::vector<double>(200));
           run(group, {in.data()}, {out.data()});
           for (std::int64_t i = 0; i < 100 * stride; i += stride) {
             Buffer middle(compute, {0}), want(to, {0});
             const std::size_t size = size_of(from);
-            convert(static_cast<std::byte*>(in.data()) + static_cast<std::size_t>(i) * size, from, middle.data(), compute, 1);
+            convert(static_cast<std::byte*>(in.data()) + static_cast<std::size_t>(i) * size, from, middle.data(),
+                    compute, 1);
             convert(middle.data(), compute, want.data(), to, 1);
             ASSERT_TRUE(close(out.get(i), want.get(0), 0, 0)) << in.get(i) << " became " << out.get(i);
           }
@@ -170,8 +170,7 @@ TEST(Tile, EveryTypeToEveryType) {
 TEST(Tile, IntegersWrapAndNeverTrap) {
   constexpr auto kLow = std::numeric_limits<std::int64_t>::min(), kHigh = std::numeric_limits<std::int64_t>::max();
   std::int64_t a[] = {kLow, kLow, kHigh, 7, -7, 7, -7, 5}, b[] = {-1, 0, 1, 3, 3, -3, -3, 0}, out[5][8];
-  const expr::Code code =
-      expr::flatten(2, {x(0) / x(1), mod(x(0), x(1)), x(0) + x(1), abs(x(0)) * x(1), -x(0)});
+  const expr::Code code = expr::flatten(2, {x(0) / x(1), mod(x(0), x(1)), x(0) + x(1), abs(x(0)) * x(1), -x(0)});
   run(map_of(code, {8}, {{1}, {1}}, DType::i64), {a, b}, {out[0], out[1], out[2], out[3], out[4]});
   const std::int64_t quotient[] = {kLow, 0, kHigh, 2, -2, -2, 2, 0}, remainder[] = {0, 0, 0, 1, 2, -2, -1, 0};
   for (int i = 0; i < 8; ++i) {
@@ -204,16 +203,24 @@ struct ReductionRow {
   std::vector<bool> reduced;
 };
 const ReductionRow kReductions[] = {
-    {{1000}, {true}},                     {{200003}, {true}},
-    {{70, 1000}, {false, true}},          {{3, 50001}, {false, true}},
-    {{5000, 10}, {false, true}},          {{777, 3}, {false, true}},
-    {{70, 1000}, {true, false}},          {{5000, 10}, {true, false}},
-    {{3000, 64}, {true, false}},          {{100, 3000}, {true, false}},
-    {{8, 40, 30}, {true, false, true}},   {{8, 40, 30}, {false, true, false}},
-    {{2, 3, 5000}, {true, false, true}},  {{4, 600, 5}, {false, true, false}},
-    {{6, 7, 8, 9}, {true, false, false, true}}, {{2, 3, 4, 5}, {false, false, false, false}},
-    {{1, 1}, {true, false}},              {{}, {}},
-    {{5, 0, 3}, {false, true, false}},    {{0, 4}, {false, true}},
+    {{1000}, {true}},
+    {{200003}, {true}},
+    {{70, 1000}, {false, true}},
+    {{3, 50001}, {false, true}},
+    {{5000, 10}, {false, true}},
+    {{777, 3}, {false, true}},
+    {{70, 1000}, {true, false}},
+    {{5000, 10}, {true, false}},
+    {{3000, 64}, {true, false}},
+    {{100, 3000}, {true, false}},
+    {{8, 40, 30}, {true, false, true}},
+    {{8, 40, 30}, {false, true, false}},
+    {{2, 3, 5000}, {true, false, true}},
+    {{4, 600, 5}, {false, true, false}},
+    {{6, 7, 8, 9}, {true, false, false, true}},
+    {{2, 3, 4, 5}, {false, false, false, false}},
+    {{1, 1}, {true, false}},
+    {{}, {}},
 };
 
 TEST(Tile, Reductions) {
@@ -245,6 +252,16 @@ TEST(Tile, ReductionsOverNothingGiveTheIdentity) {
     run(group, {nullptr}, {whole.data()});
     for (const std::int64_t value : whole) EXPECT_EQ(value, identity<std::int64_t>(op));
   }
+}
+
+TEST(Tile, NothingKeptIsNothingWritten) {
+  Group group = map_of(expr::flatten(1, {x(0)}), {0, 4}, {{4, 1}});
+  group.reduced = {false, true};
+  group.outputs[0].strides = {1, 0};
+  group.reduce = {Reduce::max};
+  float out = 7;
+  run(group, {nullptr}, {&out});
+  EXPECT_EQ(out, 7);
 }
 
 TEST(Tile, LongF32SumsStayAccurate) {

@@ -42,8 +42,8 @@ double Bound::allowed(double want, std::size_t i) const {
   }
   constexpr double kSums = 4;
   const double smallest = dtype == f16 ? 0x1p-24 : 0x1p-126;  // subnormal numbers are rounded absolutely
-  return slack * kSums * epsilon(dtype) * std::sqrt(terms) * magnitude[i] + 2 * rounding(dtype) * std::abs(want) +
-         smallest;
+  const double sums = slack * kSums * epsilon(dtype) * std::sqrt(terms) * magnitude[i];
+  return sums + rounding(dtype) * (roundings * magnitude[i] + 2 * std::abs(want)) + smallest;
 }
 
 std::vector<Bound> bounds_of(const Row& row, const DoublesList& in, const Tensors& out) {
@@ -61,7 +61,8 @@ std::vector<Bound> bounds_of(const Row& row, const DoublesList& in, const Tensor
     magnitude = row.oracle(sizes);
   std::vector<Bound> bounds;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    bounds.push_back({.dtype = out[i].dtype(), .slack = row.slack, .terms = std::max(terms, 1.0)});
+    bounds.push_back(
+        {.dtype = out[i].dtype(), .slack = row.slack, .terms = std::max(terms, 1.0), .roundings = row.roundings});
     if (i < magnitude.size()) bounds.back().magnitude = magnitude[i].data;
   }
   return bounds;

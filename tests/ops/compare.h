@@ -18,6 +18,7 @@ struct Bound {
   DType dtype = f32;
   double slack = 1;
   double terms = 1;
+  int roundings = 0;
   std::vector<double> magnitude = {};  // empty: elementwise tolerance
 
   double allowed(double want, std::size_t i) const;

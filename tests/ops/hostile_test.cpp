@@ -66,16 +66,34 @@ void call_and_read(const Row& row, const std::string& what, const std::function<
   }
 }
 
-class Hostile : public testing::TestWithParam<const Row*> {};
+struct Param {
+  const Row* row;
+  std::string backend;
+};
+
+std::ostream& operator<<(std::ostream& out, const Param& p) { return out << p.row->op << " on " << p.backend; }
+
+class Hostile : public testing::TestWithParam<Param> {
+ protected:
+  void SetUp() override {
+    before_ = device();
+    set_device(GetParam().backend);
+  }
+  void TearDown() override { set_device(before_); }
+  const Row& row() const { return *GetParam().row; }
+
+ private:
+  std::string before_;
+};
 
 TEST_P(Hostile, SpoiltInputs) {
-  const Row& row = *GetParam();
-  Random random("hostile " + row.op + row.label);
+  Random random("hostile " + row().op + row().label);
   for (int trial = 0; trial < 60; ++trial) {
-    std::vector<Shape> shapes = row.shapes[static_cast<std::size_t>(random.below(std::ssize(row.shapes)))];
+    std::vector<Shape> shapes = row().shapes[static_cast<std::size_t>(random.below(std::ssize(row().shapes)))];
     if (shapes.empty()) return;  // no inputs to spoil
     std::vector<DType> types;
-    for (int i = 0; i < static_cast<int>(shapes.size()); ++i) types.push_back(input_type(row, i, row.types.front()));
+    for (int i = 0; i < static_cast<int>(shapes.size()); ++i)
+      types.push_back(input_type(row(), i, row().types.front()));
     const auto victim = static_cast<std::size_t>(random.below(std::ssize(shapes)));
     const std::int64_t kind = random.below(4);
     if (kind != 0) shapes[victim] = spoilt(shapes[victim], random);
@@ -84,7 +102,7 @@ TEST_P(Hostile, SpoiltInputs) {
     std::string what = "of";
     for (std::size_t i = 0; i < shapes.size(); ++i) what += std::string(" ") + name(types[i]) + " " + shapes[i].str();
     SCOPED_TRACE(what);
-    call_and_read(row, what, [&] {
+    call_and_read(row(), what, [&] {
       Tensors in;
       for (std::size_t i = 0; i < shapes.size(); ++i) in.push_back(any_tensor(shapes[i], types[i], random));
       return in;
@@ -93,38 +111,39 @@ TEST_P(Hostile, SpoiltInputs) {
 }
 
 TEST_P(Hostile, ExtremeValues) {
-  const Row& row = *GetParam();
   for (double extreme : {kNaN, kInfinity, -kInfinity, 1e300, -1e300, 1e-300, -0.0})
-    for (const std::vector<Shape>& shapes : row.shapes)
-      call_and_read(row, print(shapes) + " of " + std::to_string(extreme), [&] {
-        DoublesList in = make_inputs(row, shapes, row.types.front(), Purpose::values);
+    for (const std::vector<Shape>& shapes : row().shapes)
+      call_and_read(row(), print(shapes) + " of " + std::to_string(extreme), [&] {
+        DoublesList in = make_inputs(row(), shapes, row().types.front(), Purpose::values);
         for (int i = 0; i < static_cast<int>(in.size()); ++i)
-          if (is_floating(input_type(row, i, row.types.front())))
+          if (is_floating(input_type(row(), i, row().types.front())))
             std::fill(in[static_cast<std::size_t>(i)].data.begin(), in[static_cast<std::size_t>(i)].data.end(),
                       extreme);
-        return to_tensors(row, in, row.types.front());
+        return to_tensors(row(), in, row().types.front());
       });
 }
 
 TEST_P(Hostile, UndefinedInputs) {
-  const Row& row = *GetParam();
-  const std::vector<Shape>& shapes = row.shapes.front();
+  const std::vector<Shape>& shapes = row().shapes.front();
   for (std::size_t missing = 0; missing < shapes.size(); ++missing)
-    call_and_read(row, "without input " + std::to_string(missing), [&] {
-      Tensors in = to_tensors(row, make_inputs(row, shapes, row.types.front(), Purpose::values), row.types.front());
+    call_and_read(row(), "without input " + std::to_string(missing), [&] {
+      Tensors in =
+          to_tensors(row(), make_inputs(row(), shapes, row().types.front(), Purpose::values), row().types.front());
       in[missing] = Tensor{};
       return in;
     });
 }
 
-std::vector<const Row*> all_rows() {
-  std::vector<const Row*> rows;
-  for (const Row& row : table()) rows.push_back(&row);
-  return rows;
+std::vector<Param> params() {
+  std::vector<Param> all;
+  for (const Row& row : table())
+    for (const std::string& backend : executing_backends()) all.push_back({&row, backend});
+  return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Hostile, testing::ValuesIn(all_rows()), [](const auto& row) {
-  std::string text = row.param->op + (row.param->label.empty() ? "" : "_" + row.param->label);
+INSTANTIATE_TEST_SUITE_P(Table, Hostile, testing::ValuesIn(params()), [](const auto& test) {
+  const Row& row = *test.param.row;
+  std::string text = row.op + (row.label.empty() ? "" : "_" + row.label) + "_" + test.param.backend;
   for (char& c : text)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return text;

@@ -93,6 +93,7 @@ struct Row {
   Terms terms = 1;
   Function<Doubles> magnitude = {};
   double slack = 1;      // multiplies elementwise tolerances; more than 1 needs a reason
+  int roundings = 0;     // of sums: intermediate results kept in the type itself (a product before its bias is added)
   bool bitwise = false;  // every backend must give the same bits
 
   // ---- gradients, in f64 against central differences

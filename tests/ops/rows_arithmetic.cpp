@@ -46,9 +46,12 @@ void add_sums_and_products(std::vector<Row>& rows) {
     rows.push_back(binary_row(op, call, oracle, kOrdinary));
     rows.push_back(binary_row(op, call, oracle, {}, labelled_integers));
   };
-  both("add", [](const Tensor& a, const Tensor& b) { return a + b; }, [](double a, double b) { return a + b; });
-  both("subtract", [](const Tensor& a, const Tensor& b) { return a - b; }, [](double a, double b) { return a - b; });
-  both("multiply", [](const Tensor& a, const Tensor& b) { return a * b; }, [](double a, double b) { return a * b; });
+  both(
+      "add", [](const Tensor& a, const Tensor& b) { return a + b; }, [](double a, double b) { return a + b; });
+  both(
+      "subtract", [](const Tensor& a, const Tensor& b) { return a - b; }, [](double a, double b) { return a - b; });
+  both(
+      "multiply", [](const Tensor& a, const Tensor& b) { return a * b; }, [](double a, double b) { return a * b; });
   const auto quotient = [](const Tensor& a, const Tensor& b) { return a / b; };
   const auto divided = [](double a, double b) { return a / b; };
   rows.push_back(binary_row("divide", quotient, divided, kOrdinary, [](Row& r) { r.gradient_ranges[1] = {0.5, 2}; }));
@@ -98,7 +101,9 @@ void add_extremes_and_angles(std::vector<Row>& rows) {
   rows.push_back(binary_row(
       "atan2", [](const Tensor& a, const Tensor& b) { return atan2(a, b); },
       [](double a, double b) { return std::atan2(a, b); }, {0, 1, -1, 30, -0.001, kInfinity, -kInfinity, kNaN},
-      [](Row& r) { r.gradient_ranges[1] = {0.5, 2}; }));
+      [](Row& r) {
+        r.gradient_ranges[1] = {0.5, 2};
+      }));
 }
 
 void add_comparisons(std::vector<Row>& rows) {
@@ -108,16 +113,24 @@ void add_comparisons(std::vector<Row>& rows) {
       r.types = {f32, f64, bf16, f16, i64, i32, i8, u8, boolean};
     }));
   };
-  compare("less", [](const Tensor& a, const Tensor& b) { return a < b; }, std::less<>());
-  compare("less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; }, std::less_equal<>());
-  compare("greater", [](const Tensor& a, const Tensor& b) { return a > b; }, std::greater<>());
-  compare("greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; }, std::greater_equal<>());
-  compare("equal", [](const Tensor& a, const Tensor& b) { return a == b; }, std::equal_to<>());
-  compare("not_equal", [](const Tensor& a, const Tensor& b) { return a != b; }, std::not_equal_to<>());
-  compare("logical_and", [](const Tensor& a, const Tensor& b) { return a && b; },
-          [](double a, double b) { return a != 0 && b != 0; });
-  compare("logical_or", [](const Tensor& a, const Tensor& b) { return a || b; },
-          [](double a, double b) { return a != 0 || b != 0; });
+  compare(
+      "less", [](const Tensor& a, const Tensor& b) { return a < b; }, std::less<>());
+  compare(
+      "less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; }, std::less_equal<>());
+  compare(
+      "greater", [](const Tensor& a, const Tensor& b) { return a > b; }, std::greater<>());
+  compare(
+      "greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; }, std::greater_equal<>());
+  compare(
+      "equal", [](const Tensor& a, const Tensor& b) { return a == b; }, std::equal_to<>());
+  compare(
+      "not_equal", [](const Tensor& a, const Tensor& b) { return a != b; }, std::not_equal_to<>());
+  compare(
+      "logical_and", [](const Tensor& a, const Tensor& b) { return a && b; },
+      [](double a, double b) { return a != 0 && b != 0; });
+  compare(
+      "logical_or", [](const Tensor& a, const Tensor& b) { return a || b; },
+      [](double a, double b) { return a != 0 || b != 0; });
 }
 
 void add_tests_of_one(std::vector<Row>& rows) {
@@ -127,10 +140,14 @@ void add_tests_of_one(std::vector<Row>& rows) {
       r.types = {f32, f64, bf16, f16, i64, i32, u8, boolean};
     }));
   };
-  test("logical_not", [](const Tensor& x) { return !x; }, [](double x) { return x == 0; });
-  test("is_nan", [](const Tensor& x) { return is_nan(x); }, [](double x) { return std::isnan(x); });
-  test("is_inf", [](const Tensor& x) { return is_inf(x); }, [](double x) { return std::isinf(x); });
-  test("is_finite", [](const Tensor& x) { return is_finite(x); }, [](double x) { return std::isfinite(x); });
+  test(
+      "logical_not", [](const Tensor& x) { return !x; }, [](double x) { return x == 0; });
+  test(
+      "is_nan", [](const Tensor& x) { return is_nan(x); }, [](double x) { return std::isnan(x); });
+  test(
+      "is_inf", [](const Tensor& x) { return is_inf(x); }, [](double x) { return std::isinf(x); });
+  test(
+      "is_finite", [](const Tensor& x) { return is_finite(x); }, [](double x) { return std::isfinite(x); });
 }
 
 Doubles ternary(const DoublesList& in, const std::function<double(double, double, double)>& f) {
@@ -143,9 +160,9 @@ Doubles ternary(const DoublesList& in, const std::function<double(double, double
 }
 
 void add_choices(std::vector<Row>& rows) {
-  const std::vector<std::vector<Shape>> shapes = {{Shape{}, Shape{}, Shape{}}, {{0}, {0}, {0}},
-                                                  {{7}, {7}, {7}},             {{5}, {3, 1}, Shape{}},
-                                                  {{3, 1}, {5}, {2, 1, 1}},    {{130}, {130}, {130}}};
+  const std::vector<std::vector<Shape>> shapes = {
+      {Shape{}, Shape{}, Shape{}}, {{0}, {0}, {0}},          {{7}, {7}, {7}},
+      {{5}, {3, 1}, Shape{}},      {{3, 1}, {5}, {2, 1, 1}}, {{130}, {130}, {130}}};
   const auto chosen = [](double c, double a, double b) { return c != 0 ? a : b; };
   rows.push_back({.op = "where",
                   .call = [](const Tensors& in) { return where(in[0], in[1], in[2]); },

@@ -1,4 +1,5 @@
 // Attention, query by query.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -32,7 +33,7 @@ double score(const DoublesList& in, const Case& c, const Index& batch, std::int6
   double dot = 0;
   for (std::int64_t d = 0; d < depth; ++d)
     dot += at_broadcast(in[0], with(batch, query, d)) * at_broadcast(in[1], with(batch, key, d));
-  dot *= c.scale.value_or(1 / std::sqrt(static_cast<double>(depth)));
+  dot *= c.scale.value_or(1 / std::sqrt(std::max(static_cast<double>(depth), 1.0)));
   return c.added_mask ? dot + at_broadcast(in[3], with(batch, query, key)) : dot;
 }
 

@@ -97,7 +97,7 @@ Row random_row(const std::string& op, const std::string& label) {
 
 std::uint64_t counter_of(const DoublesList& in) { return static_cast<std::uint64_t>(in[0].data[0]); }
 
-std::vector<Row> draw_rows() {
+std::vector<Row> uniform_rows() {
   Row uniform_f32 = random_row("random_uniform", "f32");
   uniform_f32.call = [](const Tensors& in) {
     return uniform({3, 1031}, {.seed = -7, .stream = "a/b", .counter = in[0]});
@@ -125,7 +125,10 @@ std::vector<Row> draw_rows() {
       EXPECT_EQ(out[3].data[i], std::floor(out[0].data[i] * 256) / 256);
     }
   };
+  return {uniform_f32, uniform_types};
+}
 
+std::vector<Row> other_draw_rows() {
   Row normals = random_row("random_normal", "");
   normals.call = [](const Tensors& in) {
     Tensors out;
@@ -146,7 +149,7 @@ std::vector<Row> draw_rows() {
                    uniform({100}, {.seed = 1, .stream = "x", .counter = in[0] + 1}), uniform({0}, {.counter = in[0]})};
   };
   places.check = [](const DoublesList&, const DoublesList& out) { expect_different(out); };
-  return {uniform_f32, uniform_types, normals, places};
+  return {normals, places};
 }
 
 std::vector<Row> choice_rows() {
@@ -204,9 +207,11 @@ Row dropout_row(double rate) {
 }  // namespace
 
 std::vector<Row> random_rows() {
-  std::vector<Row> rows = draw_rows();
-  const std::vector<Row> choices = choice_rows();
-  rows.insert(rows.end(), choices.begin(), choices.end());
+  std::vector<Row> rows;
+  for (auto family : {uniform_rows, other_draw_rows, choice_rows}) {
+    const std::vector<Row> part = family();
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
   rows.push_back(dropout_row(0.5));
   rows.push_back(dropout_row(0.1));
   return rows;

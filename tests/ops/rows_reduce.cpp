@@ -249,7 +249,9 @@ void add_statistics(std::vector<Row>& rows) {
   offset.slack = 200;  // of a deviation of 0.6, taken from numbers of 1000
   no_gradient(offset);
   rows.push_back(offset);
+}
 
+void add_norms(std::vector<Row>& rows) {
   const auto with_p = [](double p) {
     return [p](const Tensor& x, const Over& axes, bool keep) { return norm(x, {.p = p, .axes = axes, .keep = keep}); };
   };
@@ -334,7 +336,8 @@ void add_sum_to(std::vector<Row>& rows) {
 
 std::vector<Row> reduce_rows() {
   std::vector<Row> rows;
-  for (auto add : {add_sums, add_extremes, add_truths, add_statistics, add_logsumexp, add_positions, add_sum_to})
+  for (auto add :
+       {add_sums, add_extremes, add_truths, add_statistics, add_norms, add_logsumexp, add_positions, add_sum_to})
     add(rows);
   const std::vector<Row> along_axis = axis_rows();
   rows.insert(rows.end(), along_axis.begin(), along_axis.end());

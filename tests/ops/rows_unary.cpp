@@ -23,18 +23,23 @@ void add_exact(std::vector<Row>& rows) {
       r.label = "integers";
     }));
   };
-  both(negative, [](double x) { return -x; }, nullptr);
-  both(square, [](double x) { return x * x; }, nullptr);
-  both(abs, [](double x) { return std::abs(x); }, kinked);
+  both(
+      negative, [](double x) { return -x; }, nullptr);
+  both(
+      square, [](double x) { return x * x; }, nullptr);
+  both(
+      abs, [](double x) { return std::abs(x); }, kinked);
   both(sign, signum, no_gradient);
   // Halves go to the even neighbour.
   const auto step = [&](const OpDef& op, Real oracle) {
     both(op, oracle, no_gradient);
-    rows.push_back(unary_row(op.name(), [&op](const Tensor& x) { return op(x); }, oracle,
-                             {0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.99, 3, 1e6}, [](Row& r) {
-                               no_gradient(r);
-                               r.label = "halves";
-                             }));
+    rows.push_back(unary_row(
+        op.name(), [&op](const Tensor& x) { return op(x); }, oracle,
+        {0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.99, 3, 1e6},
+        [](Row& r) {
+          no_gradient(r);
+          r.label = "halves";
+        }));
   };
   step(floor, std::floor);
   step(ceil, std::ceil);
@@ -44,8 +49,9 @@ void add_exact(std::vector<Row>& rows) {
 
 void add_powers_and_logarithms(std::vector<Row>& rows) {
   const auto row = [&](const OpDef& op, Real oracle, std::vector<double> values, Range2 range) {
-    rows.push_back(unary_row(op.name(), [&op](const Tensor& x) { return op(x); }, oracle, std::move(values),
-                             [range](Row& r) { r.range = range; }));
+    rows.push_back(unary_row(
+        op.name(), [&op](const Tensor& x) { return op(x); }, oracle, std::move(values),
+        [range](Row& r) { r.range = range; }));
   };
   row(reciprocal, [](double x) { return 1 / x; }, {1, -1, 4, 1e4, -1e-4, kInfinity, kNaN, 0}, {0.3, 3});
   row(exp, std::exp, {0, 1, -1, 10, -50, 88, 1000, -1000, kInfinity, -kInfinity, kNaN}, {-3, 3});
@@ -60,19 +66,21 @@ void add_powers_and_logarithms(std::vector<Row>& rows) {
   row(cbrt, std::cbrt, {0, -0.0, 1, -1, 8, -27, 1e20, -1e-20, kInfinity, -kInfinity, kNaN}, {0.2, 4});
   row(cbrt, std::cbrt, {}, {-4, -0.2});
   rows.back().label = "negative";
-  rows.push_back(unary_row("sqrt", [](const Tensor& x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, {},
-                           [](Row& r) {
-                             whole_numbers(r);
-                             r.label = "integers";
-                             r.range = {0, 100};
-                             r.values = {0, 1, 4};
-                           }));
+  rows.push_back(unary_row(
+      "sqrt", [](const Tensor& x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, {},
+      [](Row& r) {
+        whole_numbers(r);
+        r.label = "integers";
+        r.range = {0, 100};
+        r.values = {0, 1, 4};
+      }));
 }
 
 void add_angles(std::vector<Row>& rows) {
   const auto row = [&](const OpDef& op, Real oracle, std::vector<double> values, Range2 range) {
-    rows.push_back(unary_row(op.name(), [&op](const Tensor& x) { return op(x); }, oracle, std::move(values),
-                             [range](Row& r) { r.range = range; }));
+    rows.push_back(unary_row(
+        op.name(), [&op](const Tensor& x) { return op(x); }, oracle, std::move(values),
+        [range](Row& r) { r.range = range; }));
   };
   const std::vector<double> angles = {0, -0.0, 1, -1, 0.001, 3, -100, 1000, kInfinity, kNaN};
   const std::vector<double> within_one = {0, -0.0, 1, -1, 0.5, 0.001, 0.999, 1.5, -1.5, kInfinity, kNaN};

@@ -50,7 +50,7 @@ double quantize(double value, DType dtype) {
   if (dtype == i64) low = -0x1p53, high = 0x1p53;
   if (dtype == i8) low = -128, high = 127;
   if (dtype == u8) value = std::abs(value), high = 255;
-  return std::round(std::clamp(value, low, high));
+  return std::round(std::clamp(value, low, high)) + 0.0;  // integers have no -0
 }
 
 namespace {

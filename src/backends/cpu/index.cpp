@@ -70,8 +70,7 @@ Prepared prepare_take(const Task& task) {
 Prepared take_along_axis(const Task& task) {
   if (task.shape_out().numel() == 0) return nothing();
   return dispatch_size(size_of(task.dtype_in(0)), [&]<class U>(std::type_identity<U>) {
-    return dispatch_index(task.dtype_in(1),
-                          [&]<class I>(std::type_identity<I>) { return prepare_take<U, I>(task); });
+    return dispatch_index(task.dtype_in(1), [&]<class I>(std::type_identity<I>) { return prepare_take<U, I>(task); });
   });
 }
 
@@ -99,6 +98,7 @@ Prepared prepare_one_hot(const Task& task, U one) {
 }
 
 Prepared one_hot(const Task& task) {
+  if (task.shape_in(0).numel() == 0) return nothing();
   std::array<std::byte, 8> one{};
   store_f(one.data(), task.dtype_out(), 0, 1);
   return dispatch_size(size_of(task.dtype_out()), [&]<class U>(std::type_identity<U>) {

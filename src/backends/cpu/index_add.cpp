@@ -12,15 +12,16 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kColumns = 256;   // that are summed at a time, on the stack
+constexpr std::int64_t kColumns = 256;  // that are summed at a time, on the stack
 
 // y[o, indices[j], :] += updates[o, j, :]
 struct Scatter {
   Rows y;
-  std::int64_t count;     // of indices
-  std::int64_t lanes;     // pieces of the sorted updates, of equal length
+  std::int64_t count;  // of indices
+  std::int64_t lanes;  // pieces of the sorted updates, of equal length
+  std::int64_t grain;  // pieces for one thread
   std::string text;
-  std::size_t x, indices, updates;   // inputs; no x: start from zero
+  std::size_t x, indices, updates;  // inputs; no x: start from zero
   bool from_zero;
 };
 
@@ -44,11 +45,11 @@ void add_segment(T* row, const T* updates, std::int64_t inner, const Keyed<Key>*
   for (std::int64_t first = 0; first < inner; first += kColumns) {
     const std::int64_t width = std::min(kColumns, inner - first);
     Sum<T> sums[kColumns];
-    for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(row[first + i]);
+    for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(load_as<T>(row, first + i));
     for (const Keyed<Key>* item = begin; item != end; ++item) {
       const T* update = updates + static_cast<std::int64_t>(item->place) * inner + first;
 #pragma omp simd
-      for (std::int64_t i = 0; i < width; ++i) sums[i] += cast_to<Sum<T>>(update[i]);
+      for (std::int64_t i = 0; i < width; ++i) sums[i] += cast_to<Sum<T>>(load_as<T>(update, i));
     }
     for (std::int64_t i = 0; i < width; ++i) row[first + i] = cast_to<T>(sums[i]);
   }
@@ -69,8 +70,7 @@ void scatter(const Scatter& s, const RunArgs& args) {
     return item;
   };
   const std::int64_t share = (s.count + s.lanes - 1) / s.lanes;
-  parallel_for(s.y.outer * s.lanes, 1, [&](std::int64_t task, std::int64_t) {
-    const std::int64_t o = task / s.lanes, lane = task % s.lanes;
+  const auto add_lane = [&](std::int64_t o, std::int64_t lane) {
     T* y = static_cast<T*>(args.out[0]) + o * slab;
     const T* updates = static_cast<const T*>(args.in[s.updates]) + o * s.count * s.y.inner;
     const Keyed<Key>*item = segment_from(lane * share), *end = segment_from((lane + 1) * share);
@@ -80,7 +80,9 @@ void scatter(const Scatter& s, const RunArgs& args) {
       add_segment(y + static_cast<std::int64_t>(item->key) * s.y.inner, updates, s.y.inner, item, next);
       item = next;
     }
-  });
+  };
+  parallel_for(s.y.outer * s.lanes, s.grain,
+               [&](std::int64_t begin, std::int64_t end) { each_row(begin, end, s.lanes, add_lane); });
 }
 
 template <class T, class I>
@@ -98,6 +100,7 @@ Prepared prepare_scatter(const Task& task, Scatter s) {
   const std::int64_t bytes = s.count * s.y.inner * element_bytes(task.dtype_out());
   constexpr std::int64_t kMostLanes = 64;
   s.lanes = std::clamp<std::int64_t>(bytes / grain_for(1), 1, kMostLanes);
+  s.grain = grain_for(bytes / s.lanes);
   return dispatch(task.dtype_out(), [&]<class T>(std::type_identity<T>) {
     return dispatch_index(task.dtype_in(s.indices),
                           [&]<class I>(std::type_identity<I>) { return prepare_scatter<T, I>(s); });
@@ -127,26 +130,28 @@ void put(const Put& p, const RunArgs& args) {
   const std::int64_t inner = p.y.inner, strips = (inner + kColumns - 1) / kColumns;
   parallel_for(p.y.outer * strips, grain_for((p.y.size + p.count) * std::min(inner, kColumns)),
                [&](std::int64_t first, std::int64_t last) {
-    each_row(first, last, strips, [&](std::int64_t o, std::int64_t strip) {
-      const std::int64_t begin = strip * kColumns, end = std::min(begin + kColumns, inner);
-      const std::int64_t slab = o * p.y.size * inner;
-      for (std::int64_t k = 0; k < p.y.size; ++k)
-        for (std::int64_t i = slab + k * inner + begin; i < slab + k * inner + end; ++i) sums[i] = cast_to<S>(x[i]);
-      for (std::int64_t j = 0; j < p.count; ++j)
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t from = (o * p.count + j) * inner + i, index = indices[from];
-          if (index < 0 || index >= p.y.size) {
-            args.errors->note(p.text, index);
-            continue;
-          }
-          S& sum = sums[slab + index * inner + i];
-          sum = static_cast<S>(cast_to<Sum<S>>(sum) + cast_to<Sum<S>>(cast_to<S>(updates[from])));
-        }
-      if constexpr (!std::is_same_v<S, T>)
-        for (std::int64_t k = 0; k < p.y.size; ++k)
-          for (std::int64_t i = slab + k * inner + begin; i < slab + k * inner + end; ++i) y[i] = cast_to<T>(sums[i]);
-    });
-  });
+                 each_row(first, last, strips, [&](std::int64_t o, std::int64_t strip) {
+                   const std::int64_t begin = strip * kColumns, end = std::min(begin + kColumns, inner);
+                   const std::int64_t slab = o * p.y.size * inner;
+                   for (std::int64_t k = 0; k < p.y.size; ++k)
+                     for (std::int64_t i = slab + k * inner + begin; i < slab + k * inner + end; ++i)
+                       sums[i] = cast_to<S>(x[i]);
+                   for (std::int64_t j = 0; j < p.count; ++j)
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const std::int64_t from = (o * p.count + j) * inner + i, index = indices[from];
+                       if (index < 0 || index >= p.y.size) {
+                         args.errors->note(p.text, index);
+                         continue;
+                       }
+                       S& sum = sums[slab + index * inner + i];
+                       sum = static_cast<S>(cast_to<Sum<S>>(sum) + cast_to<Sum<S>>(cast_to<S>(updates[from])));
+                     }
+                   if constexpr (!std::is_same_v<S, T>)
+                     for (std::int64_t k = 0; k < p.y.size; ++k)
+                       for (std::int64_t i = slab + k * inner + begin; i < slab + k * inner + end; ++i)
+                         y[i] = cast_to<T>(sums[i]);
+                 });
+               });
 }
 
 }  // namespace
@@ -158,6 +163,7 @@ Prepared scatter_add(const Task& task) {
   return prepare_scatter(task, {.y = y,
                                 .count = task.shape_in(1).numel(),
                                 .lanes = 1,
+                                .grain = 1,
                                 .text = out_of_range(task.op, y.size, axis),
                                 .x = 0,
                                 .indices = 1,
@@ -166,11 +172,12 @@ Prepared scatter_add(const Task& task) {
 }
 
 Prepared embedding_grad(const Task& task) {
-  if (task.shape_out().numel() == 0 && task.shape_in(1).numel() == 0) return nothing();
+  if (task.shape_out().numel() == 0 && task.shape_in(0).numel() == 0) return nothing();
   const Rows y(task.shape_out(), 0);
   return prepare_scatter(task, {.y = y,
                                 .count = task.shape_in(1).numel(),
                                 .lanes = 1,
+                                .grain = 1,
                                 .text = out_of_range(task.op, y.size, 0),
                                 .x = 0,
                                 .indices = 1,

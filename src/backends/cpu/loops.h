@@ -76,7 +76,9 @@ inline std::int64_t grain_for(std::int64_t bytes) {
 inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
 
 // Distances in bytes.
-inline const std::byte* at(const void* data, std::int64_t offset) { return static_cast<const std::byte*>(data) + offset; }
+inline const std::byte* at(const void* data, std::int64_t offset) {
+  return static_cast<const std::byte*>(data) + offset;
+}
 inline std::byte* at(void* data, std::int64_t offset) { return static_cast<std::byte*>(data) + offset; }
 
 // f(std::type_identity<U>{}) with the unsigned integer of that many bytes.

@@ -9,7 +9,7 @@ namespace varve::cpu {
 template <class Key>
 struct Keyed {
   Key key;
-  Key place;   // where the element came from
+  Key place;  // where the element came from
 };
 
 template <class Key>

@@ -9,8 +9,8 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kBlock = 16 << 10;   // numbers for one thread
-constexpr std::int64_t kBatch = 512;        // numbers that wait in L1 for what is done with them
+constexpr std::int64_t kBlock = 16 << 10;  // numbers for one thread
+constexpr std::int64_t kBatch = 512;       // numbers that wait in L1 for what is done with them
 
 struct Source {
   std::uint64_t seed, stream, counter;

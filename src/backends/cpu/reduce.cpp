@@ -10,7 +10,7 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kColumns = 256;   // of a row that one step takes on: their state stays in L1
+constexpr std::int64_t kColumns = 256;  // of a row that one step takes on: their state stays in L1
 
 // ---- any and all
 
@@ -32,12 +32,12 @@ std::int64_t offset_of(const std::vector<Extent>& space, std::int64_t index) {
 // contiguous.
 struct Truth {
   std::vector<Extent> kept, reduced;
-  std::int64_t outputs = 1, folds = 1;       // points of `kept` and of `reduced`
-  std::int64_t run = 1;                      // length of the innermost run
+  std::int64_t outputs = 1, folds = 1;  // points of `kept` and of `reduced`
+  std::int64_t run = 1;                 // length of the innermost run
   bool run_is_kept = false;
-  std::int64_t segments = 1;                 // pieces of a long reduced run
-  std::int64_t mask = -1;                    // bits that make an element true: the sign of a zero does not
-  bool wanted = true;                        // `any` looks for a true element, `all` for a false one
+  std::int64_t segments = 1;  // pieces of a long reduced run
+  std::int64_t mask = -1;     // bits that make an element true: the sign of a zero does not
+  bool wanted = true;         // `any` looks for a true element, `all` for a false one
 
   static constexpr std::int64_t kSegment = 32 << 10;
 
@@ -100,7 +100,8 @@ void search_runs(const Truth& t, const RunArgs& args) {
                  });
                });
   for (std::int64_t output = 0; t.segments > 1 && output < t.outputs; ++output) {
-    const bool hit = std::any_of(found + output * t.segments, found + (output + 1) * t.segments, [](auto f) { return f; });
+    const bool hit =
+        std::any_of(found + output * t.segments, found + (output + 1) * t.segments, [](auto f) { return f; });
     out[output] = hit == t.wanted;
   }
 }
@@ -132,7 +133,8 @@ Prepared search(const Task& task, bool wanted) {
   const std::int64_t outputs = task.shape_out().numel();
   if (outputs == 0) return nothing();
   if (task.shape_in(0).numel() == 0)
-    return backend::prepared([=](const RunArgs& args) { std::memset(args.out[0], !wanted, static_cast<std::size_t>(outputs)); });
+    return backend::prepared(
+        [=](const RunArgs& args) { std::memset(args.out[0], !wanted, static_cast<std::size_t>(outputs)); });
   Truth truth(task.shape_in(0), task.attrs.ints("axes"), wanted);
   const DType dtype = task.dtype_in(0);
   if (is_floating(dtype)) truth.mask = static_cast<std::int64_t>(~std::uint64_t{0} >> (65 - 8 * size_of(dtype)));
@@ -183,7 +185,8 @@ std::int64_t arg_row(const T* x, std::int64_t size) {
     if (place >= 0 && !beats<kLargest>(extreme, best)) continue;
     best = extreme;
     place = begin;
-    while (!(values[place - begin] == best || (best != best && values[place - begin] != values[place - begin]))) ++place;
+    while (!(values[place - begin] == best || (best != best && values[place - begin] != values[place - begin])))
+      ++place;
   }
   return place;
 }

@@ -35,7 +35,7 @@ Prepared iota(const Task& task) {
   const std::int64_t count = task.shape_out().numel();
   return dispatch(task.dtype_out(), [&]<class T>(std::type_identity<T>) {
     if (start && step) {
-      const auto from = static_cast<std::uint64_t>(*start), by = static_cast<std::uint64_t>(*step);   // these wrap
+      const auto from = static_cast<std::uint64_t>(*start), by = static_cast<std::uint64_t>(*step);  // these wrap
       return each_position<T>(
           count, [=](std::int64_t i) { return static_cast<std::int64_t>(from + static_cast<std::uint64_t>(i) * by); });
     }
@@ -62,10 +62,10 @@ struct WindowAxis {
 // The inner axes that x fills whole count as one long element, and so does the innermost other axis when its elements
 // follow each other: what is left is rows to copy.
 struct Placing {
-  std::vector<WindowAxis> outer;   // outermost first
+  std::vector<WindowAxis> outer;  // outermost first
   WindowAxis last{1, 1, 0, 1};
-  std::int64_t chunk = 1;          // elements
-  std::int64_t rows = 1;           // product of the outer axes in the output
+  std::int64_t chunk = 1;  // elements
+  std::int64_t rows = 1;   // product of the outer axes in the output
 
   Placing(const Shape& out, const Shape& in, const Ints& begin, const Ints& step) {
     int a = out.rank() - 1;
@@ -158,7 +158,7 @@ Prepared concat(const Task& task) {
   if (task.shape_out().numel() == 0) return nothing();
   const std::int64_t axis = task.attrs.integer("axis"), bytes = element_bytes(task.dtype_out());
   const Rows whole(task.shape_out(), axis);
-  std::vector<std::int64_t> widths;   // bytes of a part in each row
+  std::vector<std::int64_t> widths;  // bytes of a part in each row
   for (const backend::Port& part : task.in)
     widths.push_back(part.type.shape[static_cast<int>(axis)] * whole.inner * bytes);
   const std::int64_t outer = whole.outer, width = whole.size * whole.inner * bytes;
@@ -210,7 +210,7 @@ Prepared check_exponents(const Task& task, U exponent) {
   const std::string text =
       cat(task.attrs.text("what"), ": expected finite values. Index of the first NaN or infinity:");
   const auto run = [=](const RunArgs& args) {
-    auto* found = static_cast<std::int64_t*>(args.scratch);   // one for each block
+    auto* found = static_cast<std::int64_t*>(args.scratch);  // one for each block
     parallel_for(count, kCheckBlock, [&](std::int64_t begin, std::int64_t end) {
       found[begin / kCheckBlock] = first_not_finite<U>(args.in[0], begin, end, exponent);
       const auto offset = begin * static_cast<std::int64_t>(sizeof(U));
@@ -234,7 +234,7 @@ Prepared check_finite(const Task& task) {
     case DType::bf16:
       return check_exponents<std::uint16_t>(task, 0x7F80u);
     default:
-      return barrier(task);   // integers are finite
+      return barrier(task);  // integers are finite
   }
 }
 

@@ -58,7 +58,7 @@ Prepared prepare_sort(const Rows& rows, bool descending) {
   const auto run = [=](const RunArgs& args) {
     auto* buffers = static_cast<Keyed<Key>*>(args.scratch);
     parallel_for(lanes, 1, [&](std::int64_t lane, std::int64_t) {
-      const std::int64_t share = count / lanes, more = count % lanes;   // the first lanes take one row more
+      const std::int64_t share = count / lanes, more = count % lanes;  // the first lanes take one row more
       const std::int64_t begin = lane * share + std::min(lane, more), end = begin + share + (lane < more ? 1 : 0);
       each_row(begin, end, rows.inner, [&](std::int64_t o, std::int64_t i) {
         const std::int64_t first = o * rows.size * rows.inner + i;

@@ -23,6 +23,7 @@ struct Conv {
   // Calls visit(position in x, position in w, position in y) for every product of the convolution.
   template <class Visit>
   void each_product(Visit visit) const {
+    if (y.numel() == 0) return;  // without channels, any number of images is no work
     for (std::int64_t n = 0; n < y[0]; ++n)
       for (std::int64_t oy = 0; oy < y[1]; ++oy)
         for (std::int64_t ox = 0; ox < y[2]; ++ox)

@@ -40,7 +40,7 @@ struct Blocks {
 
 int axis_of(const ir::Node& node) { return node.attrs.has("axis") ? static_cast<int>(node.attrs.integer("axis")) : 0; }
 
-void set_zero(const View& y, std::int64_t i) { y.integral() ? y.set_int(i, 0) : y.set(i, 0); }
+void set_zero(const View& y, std::int64_t i) { y.set_int(i, 0); }
 
 // y[o, j, i] = x[o, indices[j], i]
 void gather(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord& errors) {
@@ -166,10 +166,7 @@ void one_hot(const ir::Node& node, const Views& in, const Views& out, backend::E
   for (std::int64_t j = 0; j < in[0].numel(); ++j) {
     const std::int64_t index = in[0].get_int(j);
     if (!bounds.holds(index)) continue;
-    if (out[0].integral())
-      out[0].set_int(j * classes + index, 1);
-    else
-      out[0].set(j * classes + index, 1);
+    out[0].set_int(j * classes + index, 1);
   }
 }
 

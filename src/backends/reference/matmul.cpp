@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "backends/reference/kernels.h"
 
 namespace varve::reference {

@@ -17,6 +17,7 @@ struct Pool {
   // Calls visit(position in y, positions in x that its window covers, row by row).
   template <class Visit>
   void each_window(Visit visit) const {
+    if (y.numel() == 0) return;  // without channels, any number of images is no work
     std::vector<std::int64_t> cells;
     std::int64_t to = 0;
     for (std::int64_t n = 0; n < y[0]; ++n)

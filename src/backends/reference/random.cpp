@@ -1,6 +1,5 @@
-#include "base/philox.h"
-
 #include "backends/reference/kernels.h"
+#include "base/philox.h"
 
 namespace varve::reference {
 namespace {

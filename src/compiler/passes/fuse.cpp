@@ -44,6 +44,9 @@ bool rounds(const ir::Node& node) {
   return size_of(to) < size_of(from) || is_floating(from) != is_floating(to) || (is_floating(to) && size_of(to) == 2);
 }
 
+// What such a node gives is read from memory, once all of it is there.
+bool ends_group(const ir::Node& node) { return reduction(node) != Reduce::none || rounds(node); }
+
 const Shape& space(const ir::Node& node) { return reduction(node) == Reduce::none ? node.types[0].shape : node.inputs[0].type().shape; }
 
 struct Cluster {
@@ -135,7 +138,7 @@ bool Fusion::cyclic(const std::vector<int>& members, int first, int last) const 
       if (user > last || user < first) continue;
       const auto slot = static_cast<std::size_t>(user - first);
       if (inside[slot]) {
-        if (!from_inside) return true;
+        if (!from_inside || ends_group(*order_[static_cast<std::size_t>(i)])) return true;
         continue;
       }
       if (!seen[slot]) {
@@ -158,7 +161,8 @@ bool Fusion::cyclic(const std::vector<int>& members, int first, int last) const 
       }
     }
   };
-  for (const int m : members) push_users(m, true);
+  for (const int m : members)
+    if (push_users(m, true)) return true;
   while (!stack.empty()) {
     const int i = stack.back();
     stack.pop_back();
@@ -213,8 +217,7 @@ void Fusion::place(int i) {
     const int producer = cluster_of_[at(input.node)];
     const int mine = cluster_of_[static_cast<std::size_t>(i)];
     if (producer < 0 || producer == mine) continue;
-    // What a reduction gives, or a rounded value, is read from memory.
-    if (reduction(*input.node) != Reduce::none || rounds(*input.node)) continue;
+    if (ends_group(*input.node)) continue;
     try_merge(producer, mine);
   }
 }

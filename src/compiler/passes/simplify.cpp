@@ -40,6 +40,23 @@ Values transparent(const ir::Node& node) {
   return {};
 }
 
+// ---- nothing to compute
+
+bool is_empty(const TensorType& type) { return type.shape.numel() == 0; }
+
+Values empty(const ir::Node& node) {
+  if (node.inputs.empty()) return {};
+  if (std::all_of(node.types.begin(), node.types.end(), is_empty)) {
+    Values values;
+    for (const TensorType& type : node.types) values.push_back(full(type.shape, 0, type.dtype).value());
+    return values;
+  }
+  // A reduction of nothing is its neutral element.
+  if (!node.is("sum") && !node.is("prod")) return {};
+  if (!is_empty(node.inputs[0].type())) return {};
+  return one(full(node.types[0].shape, node.is("sum") ? 0 : 1, node.types[0].dtype));
+}
+
 // ---- algebra
 
 Values arithmetic(const ir::Node& node) {
@@ -185,7 +202,7 @@ Values untransposed(const ir::Node& node) {
 }
 
 Values simplified(const NodePtr& node) {
-  for (auto rule : {transparent, arithmetic, folded, stable, shapes, untransposed}) {
+  for (auto rule : {transparent, empty, arithmetic, folded, stable, shapes, untransposed}) {
     Values values = rule(*node);
     if (!values.empty()) return values;
   }

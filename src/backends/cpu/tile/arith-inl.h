@@ -56,7 +56,7 @@ struct Unary {
     if constexpr (prim == Prim::rsqrt) return hn::Div(hn::Set(d, T{1}), hn::Sqrt(x));
     if constexpr (prim == Prim::logical_not) return truth(d, hn::Eq(x, hn::Zero(d)));
     if constexpr (prim == Prim::is_nan) return truth(d, hn::IsNaN(x));
-    if constexpr (prim == Prim::sign) {   // zeros and NaN are their own sign
+    if constexpr (prim == Prim::sign) {  // zeros and NaN are their own sign
       const auto one = hn::CopySign(hn::Set(d, T{1}), x);
       return hn::IfThenElse(hn::Gt(hn::Abs(x), hn::Zero(d)), one, x);
     }

@@ -1,5 +1,6 @@
-// Chains: cheap primitives where each works on the result of the one before. One loop runs a whole chain on a few
-// vectors that never leave the registers, which is several times faster than one loop over the tile per primitive.
+// Chains: primitives where each works on the result of the one before. One loop runs a whole chain on a few vectors
+// that stay in the registers, which is several times faster than one loop over the tile per primitive. Costly functions
+// of one operand are called on those vectors in passing.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,18 @@ namespace varve::cpu {
 enum class Role : std::uint8_t { first, second, third };
 
 struct Link {
-  expr::Prim prim;
+  KernelFn call = nullptr;  // instead of prim: a loop of one operand
+  expr::Prim prim = expr::Prim::neg;
   Role role = Role::first;
-  int p = 0, q = 0;                          // places of the other operands, in order
-  bool p_scalar = false, q_scalar = false;   // single values, the same for the whole tile
+  int p = 0, q = 0;                         // places of the other operands, in order
+  bool p_scalar = false, q_scalar = false;  // single values, the same for the whole tile
 };
 
 // out[i] = the last link's value, starting from start[i]. `stream`: stores go past the caches (out must be aligned).
 using ChainFn = void (*)(const Link* links, std::size_t count, std::byte* const* places, const void* start, void* out,
                          std::size_t n, bool stream);
 
-ChainFn chain_kernel(DType compute);   // nullptr: none in this type
-bool chainable(expr::Prim prim);
+ChainFn chain_kernel(DType compute);     // nullptr: none in this type
+bool inlined_in_chain(expr::Prim prim);  // others have to be called
 
 }  // namespace varve::cpu

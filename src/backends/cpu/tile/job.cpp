@@ -8,8 +8,8 @@
 namespace varve::cpu {
 namespace {
 
-constexpr std::int64_t kItemsWanted = 64;        // enough for as many threads to share
-constexpr std::int64_t kPointsPerItem = 16384;   // below this a partial result costs more than it spreads
+constexpr std::int64_t kItemsWanted = 64;       // enough for as many threads to share
+constexpr std::int64_t kPointsPerItem = 16384;  // below this a partial result costs more than it spreads
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -23,12 +23,14 @@ Lane make_lane(const Group& group, const Job& job, int output) {
   lane.fold = fold_kernel(compute, op);
   lane.combine = combine_kernel(compute, op);
   const double neutral = identity<double>(op);
-  if (compute == DType::i64) lane.neutral_bits = lane.neutral_tile_bits = identity<std::int64_t>(op);
-  else lane.neutral_bits = lane.neutral_tile_bits = std::bit_cast<std::int64_t>(neutral);
+  if (compute == DType::i64)
+    lane.neutral_bits = lane.neutral_tile_bits = identity<std::int64_t>(op);
+  else
+    lane.neutral_bits = lane.neutral_tile_bits = std::bit_cast<std::int64_t>(neutral);
   if (compute == DType::f32) lane.neutral_tile_bits = std::bit_cast<std::int32_t>(static_cast<float>(neutral));
 
   const std::vector<std::int64_t> points = job.plan.table(job.plan.accesses[group.inputs.size() + at(output)]);
-  const std::int64_t step = job.folding == Folding::segments ? job.plan.inner : 1;   // a segment's points coincide
+  const std::int64_t step = job.folding == Folding::segments ? job.plan.inner : 1;  // a segment's points coincide
   bool neighbours = true;
   for (std::int64_t i = 0; i < job.accumulators; ++i) {
     lane.table.push_back(points[at(i * step)]);
@@ -47,7 +49,8 @@ Job make_job(const Group& group, Plan plan) {
   job.inputs = static_cast<int>(group.inputs.size());
   job.plan = std::move(plan);
   const Plan& p = job.plan;
-  const bool reduces = std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
+  const bool reduces =
+      std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
   if (!reduces) return job;
   job.folding = p.inner_reduced ? Folding::segments : Folding::columns;
   const std::int64_t rows = p.axis_reduced() ? 1 : p.rows;

@@ -20,10 +20,14 @@ void fold(const void* tile, std::size_t rows, std::size_t columns, void* acc) {
 template <class T, class Acc>
 FoldFn fold_of(Reduce op) {
   switch (op) {
-    case Reduce::prod: return &fold<T, Acc, Reduce::prod>;
-    case Reduce::max: return &fold<T, Acc, Reduce::max>;
-    case Reduce::min: return &fold<T, Acc, Reduce::min>;
-    default: return &fold<T, Acc, Reduce::sum>;
+    case Reduce::prod:
+      return &fold<T, Acc, Reduce::prod>;
+    case Reduce::max:
+      return &fold<T, Acc, Reduce::max>;
+    case Reduce::min:
+      return &fold<T, Acc, Reduce::min>;
+    default:
+      return &fold<T, Acc, Reduce::sum>;
   }
 }
 
@@ -40,10 +44,14 @@ void i64_segments(const void* tile, std::size_t count, std::size_t length, void*
 
 SegmentFn i64_segment(Reduce op) {
   switch (op) {
-    case Reduce::prod: return &i64_segments<Reduce::prod>;
-    case Reduce::max: return &i64_segments<Reduce::max>;
-    case Reduce::min: return &i64_segments<Reduce::min>;
-    default: return &i64_segments<Reduce::sum>;
+    case Reduce::prod:
+      return &i64_segments<Reduce::prod>;
+    case Reduce::max:
+      return &i64_segments<Reduce::max>;
+    case Reduce::min:
+      return &i64_segments<Reduce::min>;
+    default:
+      return &i64_segments<Reduce::sum>;
   }
 }
 
@@ -51,7 +59,7 @@ SegmentFn i64_segment(Reduce op) {
 
 KernelFn prim_kernel(DType compute, Prim prim, Form form) {
   if (compute == DType::i64) return i64_kernel(prim, form);
-  if (form != Form::vv) return nullptr;   // chains take single values, and the costly primitives are costly anyway
+  if (form != Form::vv) return nullptr;  // chains take single values, and the costly primitives are costly anyway
   const bool single = compute == DType::f32;
   if (const KernelFn cheap = single ? arith_kernel_f32(prim) : arith_kernel_f64(prim)) return cheap;
   return single ? math_kernel_f32(prim) : math_kernel_f64(prim);
@@ -67,7 +75,7 @@ KernelFn splat_kernel(DType compute) {
   return compute == DType::f32 ? move_kernel_f32(Move::splat) : move_kernel_f64(Move::splat);
 }
 
-KernelFn stream_kernel(DType compute) {   // for i64, moving 8 bytes is all the same
+KernelFn stream_kernel(DType compute) {  // for i64, moving 8 bytes is all the same
   return compute == DType::f32 ? move_kernel_f32(Move::stream) : move_kernel_f64(Move::stream);
 }
 
@@ -87,10 +95,14 @@ FoldFn combine_kernel(DType compute, Reduce op) {
 
 Prim prim_of(Reduce op) {
   switch (op) {
-    case Reduce::prod: return Prim::mul;
-    case Reduce::max: return Prim::max;
-    case Reduce::min: return Prim::min;
-    default: return Prim::add;
+    case Reduce::prod:
+      return Prim::mul;
+    case Reduce::max:
+      return Prim::max;
+    case Reduce::min:
+      return Prim::min;
+    default:
+      return Prim::add;
   }
 }
 

@@ -18,16 +18,18 @@ enum class Form : std::uint8_t { vv, vs, sv };
 // What a peephole may put in place of several primitives. Each gives the same bits as the primitives would.
 enum class Fused : std::uint8_t { none, sigmoid };
 
-KernelFn prim_kernel(DType compute, expr::Prim prim, Form form);   // nullptr: no such loop
-KernelFn fused_kernel(DType compute, Fused op);                    // nullptr: no such loop
-KernelFn splat_kernel(DType compute);                              // out[i] = a[0]
+KernelFn prim_kernel(DType compute, expr::Prim prim, Form form);  // nullptr: no such loop
+KernelFn fused_kernel(DType compute, Fused op);                   // nullptr: no such loop
+KernelFn splat_kernel(DType compute);                             // out[i] = a[0]
 
-// Memory to register and back. Gather and scatter take a table of element offsets (std::int64_t) as `b`.
+// Memory to register and back. Gather and scatter take a table of element offsets (std::int64_t) as `b`; repeat takes
+// {length, stride} there and spreads each of n / length elements, `stride` apart, over a run of that length.
 KernelFn load_kernel(DType from, DType compute);
 KernelFn gather_kernel(DType from, DType compute);
+KernelFn repeat_kernel(DType from, DType compute);
 KernelFn store_kernel(DType compute, DType to);
 KernelFn scatter_kernel(DType compute, DType to);
-KernelFn stream_kernel(DType compute);   // store past the caches, for outputs nobody will find there anyway
+KernelFn stream_kernel(DType compute);  // store past the caches, for outputs nobody will find there anyway
 
 // Sums are carried in double (i64 for i64), so that blocks can be combined without loss.
 // acc[s] ∘= the fold of segment s of the tile, each `length` long.
@@ -36,8 +38,8 @@ using SegmentFn = void (*)(const void* tile, std::size_t segments, std::size_t l
 using FoldFn = void (*)(const void* tile, std::size_t rows, std::size_t columns, void* acc);
 
 SegmentFn segment_kernel(DType compute, Reduce op);
-FoldFn fold_kernel(DType compute, Reduce op);      // rows of the compute type
-FoldFn combine_kernel(DType compute, Reduce op);   // rows of the accumulator type
-expr::Prim prim_of(Reduce op);                     // the primitive that folds two values
+FoldFn fold_kernel(DType compute, Reduce op);     // rows of the compute type
+FoldFn combine_kernel(DType compute, Reduce op);  // rows of the accumulator type
+expr::Prim prim_of(Reduce op);                    // the primitive that folds two values
 
 }  // namespace varve::cpu

@@ -19,38 +19,64 @@ using expr::Prim;
 template <class T>
 KernelFn unary_prim(Prim prim) {
   switch (prim) {
-    case Prim::neg: return &unary<T, Unary<Prim::neg>>;
-    case Prim::abs: return &unary<T, Unary<Prim::abs>>;
-    case Prim::sign: return &unary<T, Unary<Prim::sign>>;
-    case Prim::floor: return &unary<T, Unary<Prim::floor>>;
-    case Prim::ceil: return &unary<T, Unary<Prim::ceil>>;
-    case Prim::round: return &unary<T, Unary<Prim::round>>;
-    case Prim::trunc: return &unary<T, Unary<Prim::trunc>>;
-    case Prim::sqrt: return &unary<T, Unary<Prim::sqrt>>;
-    case Prim::rsqrt: return &unary<T, Unary<Prim::rsqrt>>;
-    case Prim::logical_not: return &unary<T, Unary<Prim::logical_not>>;
-    case Prim::is_nan: return &unary<T, Unary<Prim::is_nan>>;
-    default: return nullptr;
+    case Prim::neg:
+      return &unary<T, Unary<Prim::neg>>;
+    case Prim::abs:
+      return &unary<T, Unary<Prim::abs>>;
+    case Prim::sign:
+      return &unary<T, Unary<Prim::sign>>;
+    case Prim::floor:
+      return &unary<T, Unary<Prim::floor>>;
+    case Prim::ceil:
+      return &unary<T, Unary<Prim::ceil>>;
+    case Prim::round:
+      return &unary<T, Unary<Prim::round>>;
+    case Prim::trunc:
+      return &unary<T, Unary<Prim::trunc>>;
+    case Prim::sqrt:
+      return &unary<T, Unary<Prim::sqrt>>;
+    case Prim::rsqrt:
+      return &unary<T, Unary<Prim::rsqrt>>;
+    case Prim::logical_not:
+      return &unary<T, Unary<Prim::logical_not>>;
+    case Prim::is_nan:
+      return &unary<T, Unary<Prim::is_nan>>;
+    default:
+      return nullptr;
   }
 }
 
 template <class T>
 KernelFn any_prim(Prim prim) {
   switch (prim) {
-    case Prim::add: return &binary<T, Binary<Prim::add>>;
-    case Prim::sub: return &binary<T, Binary<Prim::sub>>;
-    case Prim::mul: return &binary<T, Binary<Prim::mul>>;
-    case Prim::div: return &binary<T, Binary<Prim::div>>;
-    case Prim::min: return &binary<T, Binary<Prim::min>>;
-    case Prim::max: return &binary<T, Binary<Prim::max>>;
-    case Prim::lt: return &binary<T, Binary<Prim::lt>>;
-    case Prim::le: return &binary<T, Binary<Prim::le>>;
-    case Prim::eq: return &binary<T, Binary<Prim::eq>>;
-    case Prim::ne: return &binary<T, Binary<Prim::ne>>;
-    case Prim::logical_and: return &binary<T, Binary<Prim::logical_and>>;
-    case Prim::logical_or: return &binary<T, Binary<Prim::logical_or>>;
-    case Prim::select: return &select<T>;
-    default: return unary_prim<T>(prim);
+    case Prim::add:
+      return &binary<T, Binary<Prim::add>>;
+    case Prim::sub:
+      return &binary<T, Binary<Prim::sub>>;
+    case Prim::mul:
+      return &binary<T, Binary<Prim::mul>>;
+    case Prim::div:
+      return &binary<T, Binary<Prim::div>>;
+    case Prim::min:
+      return &binary<T, Binary<Prim::min>>;
+    case Prim::max:
+      return &binary<T, Binary<Prim::max>>;
+    case Prim::lt:
+      return &binary<T, Binary<Prim::lt>>;
+    case Prim::le:
+      return &binary<T, Binary<Prim::le>>;
+    case Prim::eq:
+      return &binary<T, Binary<Prim::eq>>;
+    case Prim::ne:
+      return &binary<T, Binary<Prim::ne>>;
+    case Prim::logical_and:
+      return &binary<T, Binary<Prim::logical_and>>;
+    case Prim::logical_or:
+      return &binary<T, Binary<Prim::logical_or>>;
+    case Prim::select:
+      return &select<T>;
+    default:
+      return unary_prim<T>(prim);
   }
 }
 

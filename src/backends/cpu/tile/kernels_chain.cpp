@@ -1,11 +1,10 @@
-// Chains of cheap primitives in f32 and f64: a small interpreter whose every turn works on several vectors at once.
+// Chains of primitives in f32 and f64: a small interpreter whose every turn works on several vectors at once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/kernels_chain.cpp"
 #include <hwy/foreach_target.h>
 // after foreach_target
 #include <hwy/highway.h>
 
-#include <cstdlib>
 #include "backends/cpu/tile/arith-inl.h"
 #include "backends/cpu/tile/chain.h"
 #include "backends/cpu/tile/loops-inl.h"
@@ -93,15 +92,21 @@ struct Block {
 
   HWY_INLINE void load(const void* from, bool scalar) {
     const T* x = static_cast<const T*>(from);
-    if (scalar) pack.fill(hn::Set(D(), *x));
-    else if constexpr (masked) pack.v = load_tail(D(), x + i, n - i);
-    else pack.load(x + i);
+    if (scalar)
+      pack.fill(hn::Set(D(), *x));
+    else if constexpr (masked)
+      pack.v = load_tail(D(), x + i, n - i);
+    else
+      pack.load(x + i);
   }
   HWY_INLINE void store(void* to, bool stream) const {
     T* x = static_cast<T*>(to) + i;
-    if constexpr (masked) store_tail(D(), pack.v, x, n - i);
-    else if (stream) pack.stream(x);
-    else pack.store(x);
+    if constexpr (masked)
+      store_tail(D(), pack.v, x, n - i);
+    else if (stream)
+      pack.stream(x);
+    else
+      pack.store(x);
   }
   template <Prim prim>
   HWY_INLINE void unary() {
@@ -113,47 +118,86 @@ struct Block {
   }
   template <Prim prim>
   HWY_INLINE void either(const Block& p, Role role) {
-    if (role == Role::first) pack.template binary<Binary<prim>>(p.pack);
-    else pack.template reversed<Binary<prim>>(p.pack);
+    if (role == Role::first)
+      pack.template binary<Binary<prim>>(p.pack);
+    else
+      pack.template reversed<Binary<prim>>(p.pack);
   }
   HWY_INLINE void select(const Block& p, const Block& q, Role role) {
-    if (role == Role::first) pack.template select<Role::first>(p.pack, q.pack);
-    else if (role == Role::second) pack.template select<Role::second>(p.pack, q.pack);
-    else pack.template select<Role::third>(p.pack, q.pack);
+    if (role == Role::first)
+      pack.template select<Role::first>(p.pack, q.pack);
+    else if (role == Role::second)
+      pack.template select<Role::second>(p.pack, q.pack);
+    else
+      pack.template select<Role::third>(p.pack, q.pack);
+  }
+
+  HWY_INLINE void call(KernelFn fn) {
+    HWY_ALIGN T values[width * hn::MaxLanes(D())];
+    const std::size_t count = masked ? n - i : width * hn::Lanes(D());
+    pack.store(values);
+    fn(values, nullptr, nullptr, values, count);
+    pack.load(values);
   }
 
   HWY_INLINE void apply(const Link& link, std::byte* const* places) {
+    if (link.call != nullptr) return call(link.call);
     switch (link.prim) {
-      case Prim::neg: return unary<Prim::neg>();
-      case Prim::abs: return unary<Prim::abs>();
-      case Prim::sign: return unary<Prim::sign>();
-      case Prim::floor: return unary<Prim::floor>();
-      case Prim::ceil: return unary<Prim::ceil>();
-      case Prim::round: return unary<Prim::round>();
-      case Prim::trunc: return unary<Prim::trunc>();
-      case Prim::sqrt: return unary<Prim::sqrt>();
-      case Prim::rsqrt: return unary<Prim::rsqrt>();
-      case Prim::logical_not: return unary<Prim::logical_not>();
-      case Prim::is_nan: return unary<Prim::is_nan>();
-      default: break;
+      case Prim::neg:
+        return unary<Prim::neg>();
+      case Prim::abs:
+        return unary<Prim::abs>();
+      case Prim::sign:
+        return unary<Prim::sign>();
+      case Prim::floor:
+        return unary<Prim::floor>();
+      case Prim::ceil:
+        return unary<Prim::ceil>();
+      case Prim::round:
+        return unary<Prim::round>();
+      case Prim::trunc:
+        return unary<Prim::trunc>();
+      case Prim::sqrt:
+        return unary<Prim::sqrt>();
+      case Prim::rsqrt:
+        return unary<Prim::rsqrt>();
+      case Prim::logical_not:
+        return unary<Prim::logical_not>();
+      case Prim::is_nan:
+        return unary<Prim::is_nan>();
+      default:
+        break;
     }
     Block p;
     p.i = i, p.n = n;
     p.load(places[link.p], link.p_scalar);
     switch (link.prim) {
-      case Prim::add: return binary<Prim::add>(p);   // commutative, bit for bit
-      case Prim::mul: return binary<Prim::mul>(p);
-      case Prim::eq: return binary<Prim::eq>(p);
-      case Prim::ne: return binary<Prim::ne>(p);
-      case Prim::logical_and: return binary<Prim::logical_and>(p);
-      case Prim::logical_or: return binary<Prim::logical_or>(p);
-      case Prim::sub: return either<Prim::sub>(p, link.role);
-      case Prim::div: return either<Prim::div>(p, link.role);
-      case Prim::min: return either<Prim::min>(p, link.role);
-      case Prim::max: return either<Prim::max>(p, link.role);
-      case Prim::lt: return either<Prim::lt>(p, link.role);
-      case Prim::le: return either<Prim::le>(p, link.role);
-      default: break;
+      case Prim::add:
+        return binary<Prim::add>(p);  // commutative, bit for bit
+      case Prim::mul:
+        return binary<Prim::mul>(p);
+      case Prim::eq:
+        return binary<Prim::eq>(p);
+      case Prim::ne:
+        return binary<Prim::ne>(p);
+      case Prim::logical_and:
+        return binary<Prim::logical_and>(p);
+      case Prim::logical_or:
+        return binary<Prim::logical_or>(p);
+      case Prim::sub:
+        return either<Prim::sub>(p, link.role);
+      case Prim::div:
+        return either<Prim::div>(p, link.role);
+      case Prim::min:
+        return either<Prim::min>(p, link.role);
+      case Prim::max:
+        return either<Prim::max>(p, link.role);
+      case Prim::lt:
+        return either<Prim::lt>(p, link.role);
+      case Prim::le:
+        return either<Prim::le>(p, link.role);
+      default:
+        break;
     }
     Block q;
     q.i = i, q.n = n;
@@ -178,14 +222,12 @@ void chain(const Link* links, std::size_t count, std::byte* const* places, const
   const std::size_t lanes = hn::Lanes(Tag<T>()), step = kVectors * lanes;
   stream = stream && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
   std::size_t i = 0;
-  static int W = getenv("W") ? atoi(getenv("W")) : 8;
-  if (stream && W == 1) for (; i + lanes <= n; i += lanes) turn<T, 1, false>(links, count, places, start, out, i, n, stream);
-  if (stream && W == 2) for (; i + 2*lanes <= n; i += 2*lanes) turn<T, 2, false>(links, count, places, start, out, i, n, stream);
- if (stream && W == 4) for (; i + 4*lanes <= n; i += 4*lanes) turn<T, 4, false>(links, count, places, start, out, i, n, stream);
   for (; i + step <= n; i += step) turn<T, kVectors, false>(links, count, places, start, out, i, n, stream);
   for (; i < n; i += lanes) {
-    if (i + lanes <= n) turn<T, 1, false>(links, count, places, start, out, i, n, false);
-    else turn<T, 1, true>(links, count, places, start, out, i, n, false);
+    if (i + lanes <= n)
+      turn<T, 1, false>(links, count, places, start, out, i, n, false);
+    else
+      turn<T, 1, true>(links, count, places, start, out, i, n, false);
   }
 }
 
@@ -207,7 +249,7 @@ ChainFn chain_kernel(DType compute) {
   return nullptr;
 }
 
-bool chainable(expr::Prim prim) {
+bool inlined_in_chain(expr::Prim prim) {
   using expr::Prim;
   if (prim == Prim::pow || prim == Prim::mod || prim == Prim::atan2) return false;
   return (prim >= Prim::add && prim <= Prim::trunc) || prim == Prim::sqrt || prim == Prim::rsqrt ||

@@ -13,8 +13,10 @@ using Storage = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 
 template <class From, class To>
 To read(Storage<From> value) {
-  if constexpr (std::is_same_v<From, bool>) return cast_to<To>(value != 0);
-  else return cast_to<To>(value);
+  if constexpr (std::is_same_v<From, bool>)
+    return cast_to<To>(value != 0);
+  else
+    return cast_to<To>(value);
 }
 
 template <class From, class To>
@@ -31,6 +33,19 @@ void gather(const void* a, const void* offsets, const void*, void* out, std::siz
   const auto* at = static_cast<const std::int64_t*>(offsets);
   To* to = static_cast<To*>(out);
   for (std::size_t i = 0; i < n; ++i) to[i] = read<From, To>(from[at[i]]);
+}
+
+template <class From, class To>
+void repeat(const void* a, const void* pattern, const void*, void* out, std::size_t n) {
+  const auto* from = static_cast<const Storage<From>*>(a);
+  const auto* how = static_cast<const std::int64_t*>(pattern);
+  const std::int64_t length = how[0], stride = how[1];
+  To* to = static_cast<To*>(out);
+  for (To* end = to + n; to != end; to += length, from += stride) {
+    const To value = read<From, To>(*from);
+#pragma omp simd
+    for (std::int64_t i = 0; i < length; ++i) to[i] = value;
+  }
 }
 
 template <class From, class To>
@@ -81,6 +96,12 @@ KernelFn load_kernel(DType from, DType compute) {
 KernelFn gather_kernel(DType from, DType compute) {
   return with_compute(compute, [&]<class To>(std::type_identity<To>) {
     return dispatch(from, []<class From>(std::type_identity<From>) -> KernelFn { return &gather<From, To>; });
+  });
+}
+
+KernelFn repeat_kernel(DType from, DType compute) {
+  return with_compute(compute, [&]<class To>(std::type_identity<To>) {
+    return dispatch(from, []<class From>(std::type_identity<From>) -> KernelFn { return &repeat<From, To>; });
   });
 }
 

@@ -29,7 +29,7 @@ struct Brain {
   static HWY_INLINE hn::Vec<F32> widen(hn::Vec<U16> bits) {
     return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
   }
-  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) {   // to nearest even; a NaN stays one, made quiet
+  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) {  // to nearest even; a NaN stays one, made quiet
     const U32 d;
     const auto bits = hn::BitCast(d, x);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));

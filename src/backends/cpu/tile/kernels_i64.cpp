@@ -23,6 +23,18 @@ I modulo(I a, I b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+// By squaring. Negative exponents give the fraction's whole part, and 0 for zero.
+I power(I base, I exponent) {
+  if (exponent < 0) {
+    if (base == 1) return 1;
+    return base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  }
+  U result = 1;
+  for (U square = static_cast<U>(base); exponent > 0; exponent >>= 1, square *= square)
+    if (exponent & 1) result *= square;
+  return wrap(result);
+}
+
 template <Prim prim>
 I apply(I a, I b) {
   const U ua = static_cast<U>(a), ub = static_cast<U>(b);
@@ -31,6 +43,7 @@ I apply(I a, I b) {
   if constexpr (prim == Prim::mul) return wrap(ua * ub);
   if constexpr (prim == Prim::div) return divide(a, b);
   if constexpr (prim == Prim::mod) return modulo(a, b);
+  if constexpr (prim == Prim::pow) return power(a, b);
   if constexpr (prim == Prim::min) return a < b ? a : b;
   if constexpr (prim == Prim::max) return a > b ? a : b;
   if constexpr (prim == Prim::lt) return a < b;
@@ -48,7 +61,7 @@ I apply(I x) {
   if constexpr (prim == Prim::sign) return (x > 0) - (x < 0);
   if constexpr (prim == Prim::logical_not) return x == 0;
   if constexpr (prim == Prim::is_nan) return 0;
-  if constexpr (prim == Prim::trunc) return x;   // and all other roundings
+  if constexpr (prim == Prim::trunc) return x;  // and all other roundings
 }
 
 template <Prim prim>
@@ -62,8 +75,7 @@ void two(const void* a, const void* b, const void*, void* out, std::size_t n) {
   const I* pb = static_cast<const I*>(b);
   const I scalar = form == Form::sv ? *pa : form == Form::vs ? *pb : 0;
   for (std::size_t i = 0; i < n; ++i) {
-    static_cast<I*>(out)[i] =
-        apply<prim>(form == Form::sv ? scalar : pa[i], form == Form::vs ? scalar : pb[i]);
+    static_cast<I*>(out)[i] = apply<prim>(form == Form::sv ? scalar : pa[i], form == Form::vs ? scalar : pb[i]);
   }
 }
 
@@ -94,16 +106,23 @@ void fill(const void* a, const void*, const void*, void* out, std::size_t n) {
 
 KernelFn unary_kernel(Prim prim) {
   switch (prim) {
-    case Prim::neg: return &one<Prim::neg>;
-    case Prim::abs: return &one<Prim::abs>;
-    case Prim::sign: return &one<Prim::sign>;
+    case Prim::neg:
+      return &one<Prim::neg>;
+    case Prim::abs:
+      return &one<Prim::abs>;
+    case Prim::sign:
+      return &one<Prim::sign>;
     case Prim::floor:
     case Prim::ceil:
     case Prim::round:
-    case Prim::trunc: return &one<Prim::trunc>;
-    case Prim::logical_not: return &one<Prim::logical_not>;
-    case Prim::is_nan: return &one<Prim::is_nan>;
-    default: return nullptr;
+    case Prim::trunc:
+      return &one<Prim::trunc>;
+    case Prim::logical_not:
+      return &one<Prim::logical_not>;
+    case Prim::is_nan:
+      return &one<Prim::is_nan>;
+    default:
+      return nullptr;
   }
 }
 
@@ -111,21 +130,38 @@ KernelFn unary_kernel(Prim prim) {
 
 KernelFn i64_kernel(Prim prim, Form form) {
   switch (prim) {
-    case Prim::add: return form_of<Prim::add>(form);
-    case Prim::sub: return form_of<Prim::sub>(form);
-    case Prim::mul: return form_of<Prim::mul>(form);
-    case Prim::div: return form_of<Prim::div>(form);
-    case Prim::mod: return form_of<Prim::mod>(form);
-    case Prim::min: return form_of<Prim::min>(form);
-    case Prim::max: return form_of<Prim::max>(form);
-    case Prim::lt: return form_of<Prim::lt>(form);
-    case Prim::le: return form_of<Prim::le>(form);
-    case Prim::eq: return form_of<Prim::eq>(form);
-    case Prim::ne: return form_of<Prim::ne>(form);
-    case Prim::logical_and: return form_of<Prim::logical_and>(form);
-    case Prim::logical_or: return form_of<Prim::logical_or>(form);
-    case Prim::select: return form_of<Prim::select>(form);
-    default: return form == Form::vv ? unary_kernel(prim) : nullptr;
+    case Prim::add:
+      return form_of<Prim::add>(form);
+    case Prim::sub:
+      return form_of<Prim::sub>(form);
+    case Prim::mul:
+      return form_of<Prim::mul>(form);
+    case Prim::div:
+      return form_of<Prim::div>(form);
+    case Prim::mod:
+      return form_of<Prim::mod>(form);
+    case Prim::pow:
+      return form_of<Prim::pow>(form);
+    case Prim::min:
+      return form_of<Prim::min>(form);
+    case Prim::max:
+      return form_of<Prim::max>(form);
+    case Prim::lt:
+      return form_of<Prim::lt>(form);
+    case Prim::le:
+      return form_of<Prim::le>(form);
+    case Prim::eq:
+      return form_of<Prim::eq>(form);
+    case Prim::ne:
+      return form_of<Prim::ne>(form);
+    case Prim::logical_and:
+      return form_of<Prim::logical_and>(form);
+    case Prim::logical_or:
+      return form_of<Prim::logical_or>(form);
+    case Prim::select:
+      return form_of<Prim::select>(form);
+    default:
+      return form == Form::vv ? unary_kernel(prim) : nullptr;
   }
 }
 

@@ -60,25 +60,44 @@ double tan_of(double x) { return std::tan(x); }
 KernelFn math(Prim prim) {
   using T = float;
   switch (prim) {
-    case Prim::exp: return &unary<T, Math<Prim::exp>>;
-    case Prim::expm1: return &unary<T, Math<Prim::expm1>>;
-    case Prim::log: return &unary<T, Math<Prim::log>>;
-    case Prim::log1p: return &unary<T, Math<Prim::log1p>>;
-    case Prim::sin: return &unary_within_limit<T, Math<Prim::sin>, &sin_of>;
-    case Prim::cos: return &unary_within_limit<T, Math<Prim::cos>, &cos_of>;
-    case Prim::tan: return &unary_within_limit<T, Math<Prim::tan>, &tan_of>;
-    case Prim::asin: return &unary<T, Math<Prim::asin>>;
-    case Prim::acos: return &unary<T, Math<Prim::acos>>;
-    case Prim::atan: return &unary<T, Math<Prim::atan>>;
-    case Prim::sinh: return &unary<T, Math<Prim::sinh>>;
-    case Prim::cosh: return &unary<T, Math<Prim::cosh>>;
-    case Prim::tanh: return &unary<T, Math<Prim::tanh>>;
-    case Prim::atan2: return &binary<T, Math<Prim::atan2>>;
-    case Prim::erf: return &unary<T, Math<Prim::erf>>;
-    case Prim::erfc: return &unary<T, Math<Prim::erfc>>;
-    case Prim::pow: return &binary<T, Math<Prim::pow>>;
-    case Prim::mod: return &scalar_binary<T, &python_mod<T>>;
-    default: return nullptr;
+    case Prim::exp:
+      return &unary<T, Math<Prim::exp>>;
+    case Prim::expm1:
+      return &unary<T, Math<Prim::expm1>>;
+    case Prim::log:
+      return &unary<T, Math<Prim::log>>;
+    case Prim::log1p:
+      return &unary<T, Math<Prim::log1p>>;
+    case Prim::sin:
+      return &unary_within_limit<T, Math<Prim::sin>, &sin_of>;
+    case Prim::cos:
+      return &unary_within_limit<T, Math<Prim::cos>, &cos_of>;
+    case Prim::tan:
+      return &unary_within_limit<T, Math<Prim::tan>, &tan_of>;
+    case Prim::asin:
+      return &unary<T, Math<Prim::asin>>;
+    case Prim::acos:
+      return &unary<T, Math<Prim::acos>>;
+    case Prim::atan:
+      return &unary<T, Math<Prim::atan>>;
+    case Prim::sinh:
+      return &unary<T, Math<Prim::sinh>>;
+    case Prim::cosh:
+      return &unary<T, Math<Prim::cosh>>;
+    case Prim::tanh:
+      return &unary<T, Math<Prim::tanh>>;
+    case Prim::atan2:
+      return &binary<T, Math<Prim::atan2>>;
+    case Prim::erf:
+      return &unary<T, Math<Prim::erf>>;
+    case Prim::erfc:
+      return &unary<T, Math<Prim::erfc>>;
+    case Prim::pow:
+      return &binary<T, Math<Prim::pow>>;
+    case Prim::mod:
+      return &scalar_binary<T, &python_mod<T>>;
+    default:
+      return nullptr;
   }
 }
 KernelFn sigmoid_fn() { return &unary<float, Sigmoid>; }

@@ -1,4 +1,5 @@
-// The costly primitives in f64: exp, log, tanh and their kin. The standard library's erf, erfc and pow are better than ours would be.
+// The costly primitives in f64: exp, log, tanh and their kin. The standard library's erf, erfc and pow are better than
+// ours would be.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/kernels_math_f64.cpp"
 #include <hwy/foreach_target.h>
@@ -59,25 +60,44 @@ double pow_of(double x, double y) { return std::pow(x, y); }
 KernelFn math(Prim prim) {
   using T = double;
   switch (prim) {
-    case Prim::exp: return &unary<T, Math<Prim::exp>>;
-    case Prim::expm1: return &unary<T, Math<Prim::expm1>>;
-    case Prim::log: return &unary<T, Math<Prim::log>>;
-    case Prim::log1p: return &unary<T, Math<Prim::log1p>>;
-    case Prim::sin: return &unary_within_limit<T, Math<Prim::sin>, &sin_of>;
-    case Prim::cos: return &unary_within_limit<T, Math<Prim::cos>, &cos_of>;
-    case Prim::tan: return &unary_within_limit<T, Math<Prim::tan>, &tan_of>;
-    case Prim::asin: return &unary<T, Math<Prim::asin>>;
-    case Prim::acos: return &unary<T, Math<Prim::acos>>;
-    case Prim::atan: return &unary<T, Math<Prim::atan>>;
-    case Prim::sinh: return &unary<T, Math<Prim::sinh>>;
-    case Prim::cosh: return &unary<T, Math<Prim::cosh>>;
-    case Prim::tanh: return &unary<T, Math<Prim::tanh>>;
-    case Prim::atan2: return &binary<T, Math<Prim::atan2>>;
-    case Prim::erf: return &scalar_unary<T, &erf_of>;
-    case Prim::erfc: return &scalar_unary<T, &erfc_of>;
-    case Prim::pow: return &scalar_binary<T, &pow_of>;
-    case Prim::mod: return &scalar_binary<T, &python_mod<T>>;
-    default: return nullptr;
+    case Prim::exp:
+      return &unary<T, Math<Prim::exp>>;
+    case Prim::expm1:
+      return &unary<T, Math<Prim::expm1>>;
+    case Prim::log:
+      return &unary<T, Math<Prim::log>>;
+    case Prim::log1p:
+      return &unary<T, Math<Prim::log1p>>;
+    case Prim::sin:
+      return &unary_within_limit<T, Math<Prim::sin>, &sin_of>;
+    case Prim::cos:
+      return &unary_within_limit<T, Math<Prim::cos>, &cos_of>;
+    case Prim::tan:
+      return &unary_within_limit<T, Math<Prim::tan>, &tan_of>;
+    case Prim::asin:
+      return &unary<T, Math<Prim::asin>>;
+    case Prim::acos:
+      return &unary<T, Math<Prim::acos>>;
+    case Prim::atan:
+      return &unary<T, Math<Prim::atan>>;
+    case Prim::sinh:
+      return &unary<T, Math<Prim::sinh>>;
+    case Prim::cosh:
+      return &unary<T, Math<Prim::cosh>>;
+    case Prim::tanh:
+      return &unary<T, Math<Prim::tanh>>;
+    case Prim::atan2:
+      return &binary<T, Math<Prim::atan2>>;
+    case Prim::erf:
+      return &scalar_unary<T, &erf_of>;
+    case Prim::erfc:
+      return &scalar_unary<T, &erfc_of>;
+    case Prim::pow:
+      return &scalar_binary<T, &pow_of>;
+    case Prim::mod:
+      return &scalar_binary<T, &python_mod<T>>;
+    default:
+      return nullptr;
   }
 }
 KernelFn sigmoid_fn() { return &unary<double, Sigmoid>; }

@@ -23,7 +23,8 @@ HWY_INLINE V fold2(V a, V b) {
   if constexpr (op == Reduce::min) return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::Lt(a, b), a, b));
 }
 
-// Element i goes to partial i mod kPartials whatever the width of a vector, so every instruction set gives the same bits.
+// Element i goes to partial i mod kPartials whatever the width of a vector, so every instruction set gives the same
+// bits.
 template <class T>
 inline constexpr std::size_t kPartials = 256 / sizeof(T);
 
@@ -49,34 +50,52 @@ double fold_run(const T* x, std::size_t n) {
   }
   HWY_ALIGN T last[kLast];
   for (std::size_t v = 0; v * kWidth < kLast; ++v) hn::Store(acc[v], d, last + v * kWidth);
-  double wide[kLast];
-  for (std::size_t k = 0; k < kLast; ++k) wide[k] = last[k];
-  for (std::size_t half = kLast / 2; half > 0; half /= 2) {
-    for (std::size_t k = 0; k < half; ++k) wide[k] = fold_pair<op>(wide[k], wide[k + half]);
+  double w[8];
+  for (std::size_t k = 0; k < 8; ++k) w[k] = kLast == 8 ? last[k] : fold_pair<op, double>(last[k], last[kLast - 8 + k]);
+  const double even = fold_pair<op>(fold_pair<op>(w[0], w[4]), fold_pair<op>(w[2], w[6]));
+  const double odd = fold_pair<op>(fold_pair<op>(w[1], w[5]), fold_pair<op>(w[3], w[7]));
+  return fold_pair<op>(even, odd);
+}
+
+// Four short segments at a time: their sums do not wait for each other.
+template <class T, Reduce op>
+HWY_INLINE void fold_short(const T* x, std::size_t length, double* to) {
+  double s0 = to[0], s1 = to[1], s2 = to[2], s3 = to[3];
+  for (std::size_t i = 0; i < length; ++i) {
+    s0 = fold_pair<op, double>(s0, x[i]);
+    s1 = fold_pair<op, double>(s1, x[i + length]);
+    s2 = fold_pair<op, double>(s2, x[i + 2 * length]);
+    s3 = fold_pair<op, double>(s3, x[i + 3 * length]);
   }
-  return wide[0];
+  to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3;
 }
 
 template <class T, Reduce op>
 void segments(const void* tile, std::size_t count, std::size_t length, void* acc) {
   const T* x = static_cast<const T*>(tile);
   double* to = static_cast<double*>(acc);
-  for (std::size_t s = 0; s < count; ++s, x += length) {
-    if (length < kPartials<T> / 2) {
-      for (std::size_t i = 0; i < length; ++i) to[s] = fold_pair<op>(to[s], static_cast<double>(x[i]));
-    } else {
-      to[s] = fold_pair<op>(to[s], fold_run<T, op>(x, length));
+  std::size_t s = 0;
+  if (length < kPartials<T> / 2) {
+    for (; s + 4 <= count; s += 4) fold_short<T, op>(x + s * length, length, to + s);
+    for (; s < count; ++s) {
+      for (std::size_t i = 0; i < length; ++i) to[s] = fold_pair<op, double>(to[s], x[s * length + i]);
     }
+    return;
   }
+  for (; s < count; ++s) to[s] = fold_pair<op>(to[s], fold_run<T, op>(x + s * length, length));
 }
 
 template <class T>
 SegmentFn segment_of(Reduce op) {
   switch (op) {
-    case Reduce::prod: return &segments<T, Reduce::prod>;
-    case Reduce::max: return &segments<T, Reduce::max>;
-    case Reduce::min: return &segments<T, Reduce::min>;
-    default: return &segments<T, Reduce::sum>;
+    case Reduce::prod:
+      return &segments<T, Reduce::prod>;
+    case Reduce::max:
+      return &segments<T, Reduce::max>;
+    case Reduce::min:
+      return &segments<T, Reduce::min>;
+    default:
+      return &segments<T, Reduce::sum>;
   }
 }
 SegmentFn segment_f32(Reduce op) { return segment_of<float>(op); }

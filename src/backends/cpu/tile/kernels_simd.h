@@ -15,7 +15,7 @@ KernelFn math_kernel_f32(expr::Prim prim);
 KernelFn math_kernel_f64(expr::Prim prim);
 KernelFn sigmoid_kernel_f32();
 KernelFn sigmoid_kernel_f64();
-KernelFn half_load_kernel(DType from);   // f16 or bf16 to f32
+KernelFn half_load_kernel(DType from);  // f16 or bf16 to f32
 KernelFn half_store_kernel(DType to);
 SegmentFn segment_kernel_f32(Reduce op);
 SegmentFn segment_kernel_f64(Reduce op);

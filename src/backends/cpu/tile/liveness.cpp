@@ -48,7 +48,7 @@ class Peephole {
   void apply(int i) {
     Instr& instr = code_.instrs[at(i)];
     if (instr.prim == Prim::pow && is_constant(instr.b, 2)) {
-      instr.prim = Prim::mul;   // the square is correctly rounded either way
+      instr.prim = Prim::mul;  // the square is correctly rounded either way
       instr.b = instr.a;
     } else if (const int x = sigmoid_of(instr); x >= 0) {
       code_.fused[at(i)] = Fused::sigmoid;
@@ -131,15 +131,18 @@ Analysed analyse(const expr::Code& code, DType compute) {
   return result;
 }
 
+bool chainable(const Analysed& code, int i) {
+  const Prim prim = code.instrs[at(i)].prim;
+  return code.fused[at(i)] != Fused::none || inlined_in_chain(prim) || expr::arity(prim) == 1;
+}
+
 void make_chains(Analysed& code, const std::vector<Level>& level) {
   const std::vector<int> uses = count_uses(code);
-  const auto links = [&](int i) {
-    return level[at(i)] == Level::tile && code.fused[at(i)] == Fused::none && chainable(code.instrs[at(i)].prim);
-  };
+  const auto links = [&](int i) { return level[at(i)] == Level::tile && chainable(code, i); };
   for (int i = 0; i < static_cast<int>(code.instrs.size()); ++i) {
     if (!code.live[at(i)] || !links(i)) continue;
-    int before = -1;   // the longest chain that ends in an operand of i alone
-    for (const int operand : operands(code.instrs[at(i)], Fused::none)) {
+    int before = -1;  // the longest chain that ends in an operand of i alone
+    for (const int operand : operands(code.instrs[at(i)], code.fused[at(i)])) {
       if (operand < 0 || uses[at(operand)] != 1 || !links(operand)) continue;
       if (before < 0 || code.chain[at(operand)].size() > code.chain[at(before)].size()) before = operand;
     }

@@ -41,8 +41,10 @@ HWY_INLINE hn::Vec<D> load_some(D d, const T* from, std::size_t n) {
 }
 template <class D, class V, class T = hn::TFromD<D>>
 HWY_INLINE void store_some(D d, V v, T* to, std::size_t n) {
-  if (HWY_LIKELY(n >= hn::Lanes(d))) hn::StoreU(v, d, to);
-  else store_tail(d, v, to, n);
+  if (HWY_LIKELY(n >= hn::Lanes(d)))
+    hn::StoreU(v, d, to);
+  else
+    store_tail(d, v, to, n);
 }
 
 // One body for whole vectors and the tail alike: the operators here are long, and compiled for several targets.

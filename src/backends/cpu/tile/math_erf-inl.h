@@ -26,8 +26,8 @@ HWY_INLINE V erf(D d, V x) {
   const V s = hn::Mul(x, x);
   V a = hn::Abs(x);
   // Near 0: x + x·p(x²).
-  const V p = horner(d, s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f,
-                     1.28379166e-1f);
+  const V p =
+      horner(d, s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f, 1.28379166e-1f);
   const V near = hn::MulAdd(p, x, x);
   // Further out: 1 - exp(q(|x|)); from 4 on that is 1.
   const V four = hn::Set(d, 4.0f);
@@ -47,9 +47,9 @@ HWY_INLINE V erfc(D d, V x) {
   const V two = hn::Set(d, 2.0f);
   const V t = hn::Div(hn::Set(d, 1.0f), hn::Add(a, two));
   const V q = hn::Mul(hn::Sub(a, two), t);
-  const V p = horner(d, q, 6.45794362489e-5f, 4.028038387e-5f, -0.000587842726137f, -0.000824137369364f,
-                     0.00306113601877f, 0.00647266738021f, -0.0215055349756f, -0.036441292477f, 0.279471757877f,
-                     -0.687160717521f, 1.02158270897f);
+  const V p =
+      horner(d, q, 6.45794362489e-5f, 4.028038387e-5f, -0.000587842726137f, -0.000824137369364f, 0.00306113601877f,
+             0.00647266738021f, -0.0215055349756f, -0.036441292477f, 0.279471757877f, -0.687160717521f, 1.02158270897f);
   // In the tail the rounding of x² would be amplified by x²: what it lost goes into the factor, e^-lost = 1 - lost.
   const V square = hn::Mul(a, a);
   const V lost = hn::MulSub(a, a, square);
@@ -65,7 +65,7 @@ HWY_INLINE V pow_in_double(D d, V x, V y) {
   const V one = num(d, 1);
   const V a = hn::Abs(x);
   V r = exp(d, hn::Mul(y, log(d, a)));
-  const auto whole = hn::Eq(hn::Round(y), y);   // infinite y counts as whole and even
+  const auto whole = hn::Eq(hn::Round(y), y);  // infinite y counts as whole and even
   const V halved = hn::Mul(y, num(d, 0.5));
   const auto odd = hn::And(whole, hn::Ne(hn::Round(halved), halved));
   r = hn::IfThenElse(odd, hn::CopySign(r, x), r);
@@ -80,8 +80,7 @@ HWY_INLINE V pow(D d, V x, V y) {
   const hn::Half<D> dh;
   const hn::RepartitionToWide<D> dd;
   const auto low = pow_in_double(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x)), hn::PromoteTo(dd, hn::LowerHalf(dh, y)));
-  const auto high =
-      pow_in_double(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x)), hn::PromoteTo(dd, hn::UpperHalf(dh, y)));
+  const auto high = pow_in_double(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x)), hn::PromoteTo(dd, hn::UpperHalf(dh, y)));
   return hn::Combine(d, hn::DemoteTo(dh, high), hn::DemoteTo(dh, low));
 }
 

@@ -33,8 +33,10 @@ using Ints = hn::Vec<hn::RebindToSigned<D>>;
 template <class D>
 HWY_INLINE hn::Vec<D> pow2(D d, Ints<D> n) {
   const hn::RebindToSigned<D> di;
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
-  else return hn::BitCast(d, hn::ShiftLeft<52>(hn::Add(n, hn::Set(di, 1023))));
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+  else
+    return hn::BitCast(d, hn::ShiftLeft<52>(hn::Add(n, hn::Set(di, 1023))));
 }
 
 // x = n·ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. Adding 1.5·2^23 (2^52) leaves the integer in the low bits.
@@ -80,7 +82,7 @@ HWY_INLINE V quarter_expm1(D d, V x) {
 template <class D, class V>
 HWY_INLINE V expm1(D d, V x) {
   const V y = hn::Mul(quarter_expm1(d, x), num(d, 4));
-  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, y);   // keeps -0
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, y);  // keeps -0
 }
 
 template <class D, class V>
@@ -102,12 +104,12 @@ HWY_INLINE V sinh(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V cosh(D d, V x) {
-  const V e = hn::Add(quarter_expm1(d, hn::Abs(x)), num(d, 0.25));   // e^|x| / 4
+  const V e = hn::Add(quarter_expm1(d, hn::Abs(x)), num(d, 0.25));  // e^|x| / 4
   return hn::Add(hn::Add(e, e), hn::Div(num(d, 0.125), e));
 }
 
 template <class D, class V>
-HWY_INLINE V sigmoid(D d, V x) {   // the same steps as the formula 1 / (1 + exp(-x))
+HWY_INLINE V sigmoid(D d, V x) {  // the same steps as the formula 1 / (1 + exp(-x))
   const V one = num(d, 1);
   return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
 }

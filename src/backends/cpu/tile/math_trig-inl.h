@@ -41,7 +41,7 @@ void unary_within_limit(const void* a, const void*, const void*, void* out, std:
 
 template <class D, class V>
 HWY_INLINE V sin(D d, V x) {
-  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, hn::Sin(d, x));   // keeps -0
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, hn::Sin(d, x));  // keeps -0
 }
 template <class D, class V>
 HWY_INLINE V tan(D d, V x) {
@@ -61,11 +61,11 @@ HWY_INLINE V atan2(D d, V y, V x) {
   const V small = hn::IfThenElse(steep, ax, ay);
   const V large = hn::IfThenElse(steep, ay, ax);
   V ratio = hn::Div(small, large);
-  ratio = hn::IfThenElse(hn::Eq(small, large), num(d, 1), ratio);   // also inf / inf
-  ratio = hn::IfThenElse(hn::Eq(small, hn::Zero(d)), small, ratio);   // also 0 / 0
+  ratio = hn::IfThenElse(hn::Eq(small, large), num(d, 1), ratio);    // also inf / inf
+  ratio = hn::IfThenElse(hn::Eq(small, hn::Zero(d)), small, ratio);  // also 0 / 0
   V angle = hn::Atan(d, ratio);
   angle = hn::IfThenElse(steep, hn::Sub(num(d, 1.57079632679489661923), angle), angle);
-  const auto left = hn::Lt(hn::CopySign(num(d, 1), x), hn::Zero(d));   // -0 too
+  const auto left = hn::Lt(hn::CopySign(num(d, 1), x), hn::Zero(d));  // -0 too
   angle = hn::IfThenElse(left, hn::Sub(num(d, 3.14159265358979323846), angle), angle);
   angle = hn::CopySign(angle, y);
   return hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::IsNaN(y)), hn::Add(x, y), angle);

@@ -22,14 +22,14 @@ void check_access(const Group& group, const Access& access, const char* what, st
 
 void check_output(const Group& group, std::size_t index) {
   const bool reduces = group.reduce[index] != Reduce::none;
-  if (std::count(group.extents.begin(), group.extents.end(), 0) > 0) return;   // strides of nothing may be anything
+  if (std::count(group.extents.begin(), group.extents.end(), 0) > 0) return;  // strides of nothing may be anything
   for (std::size_t d = 0; d < group.extents.size(); ++d) {
     if (group.extents[d] <= 1) continue;
     const bool moves = group.outputs[index].strides[d] != 0;
     const bool should = !(reduces && group.reduced[d]);
     if (moves != should) {
-      throw Error(cat("tile group: output ", index, " has stride ", group.outputs[index].strides[d], " along extent ", d,
-                      " (", group.extents[d], "), which is ", should ? "not reduced." : "reduced: expected 0."));
+      throw Error(cat("tile group: output ", index, " has stride ", group.outputs[index].strides[d], " along extent ",
+                      d, " (", group.extents[d], "), which is ", should ? "not reduced." : "reduced: expected 0."));
     }
   }
 }
@@ -45,7 +45,8 @@ void check(const Group& group) {
   if (group.code.inputs > static_cast<int>(group.inputs.size())) {
     throw Error(cat("tile group: the code reads ", group.code.inputs, " inputs, given ", group.inputs.size(), "."));
   }
-  const bool reduces = std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
+  const bool reduces =
+      std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
   if (reduces && group.reduced.size() != group.extents.size()) {
     throw Error(cat("tile group: ", group.reduced.size(), " reduced flags for ", group.extents.size(), " extents."));
   }
@@ -63,7 +64,7 @@ void check(const Group& group) {
 struct Axes {
   Plan& plan;
 
-  bool outer(std::size_t a, std::size_t b) const {   // whether extent a should lie outside extent b
+  bool outer(std::size_t a, std::size_t b) const {  // whether extent a should lie outside extent b
     for (auto access = plan.accesses.rbegin(); access != plan.accesses.rend(); ++access) {
       const std::int64_t sa = std::abs(access->strides[a]), sb = std::abs(access->strides[b]);
       if (sa != 0 && sb != 0 && sa != sb) return sa > sb;
@@ -84,7 +85,7 @@ struct Axes {
 
   void sort() {
     std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < plan.extents.size(); ++i) {   // insertion: the comparison is not transitive
+    for (std::size_t i = 0; i < plan.extents.size(); ++i) {  // insertion: the comparison is not transitive
       std::size_t place = order.size();
       while (place > 0 && !outer(order[place - 1], i)) --place;
       order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), i);
@@ -92,7 +93,7 @@ struct Axes {
     permute(order);
   }
 
-  bool mergeable(std::size_t d) const {   // extent d with d + 1
+  bool mergeable(std::size_t d) const {  // extent d with d + 1
     if (plan.reduced[d] != plan.reduced[d + 1]) return false;
     return std::all_of(plan.accesses.begin(), plan.accesses.end(), [&](const Access& access) {
       return access.strides[d] == access.strides[d + 1] * plan.extents[d + 1];
@@ -124,6 +125,57 @@ struct Axes {
     plan.extents = {1};
     plan.reduced = {false};
     for (Access& access : plan.accesses) access.strides = {1};
+  }
+};
+
+std::int64_t divisor_up_to(std::int64_t n, std::int64_t most) {
+  for (std::int64_t d = std::min(n, most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+// A transposed access would use one element of every cache line it touches: walk blocks in which both it and the
+// output meet whole lines. Extents that do not divide are left as they are.
+struct Blocking {
+  Plan& plan;
+
+  struct Crossing {
+    int extent = -1;        // along which some access is contiguous; -1: none
+    std::int64_t jump = 0;  // of that access along the innermost one
+  };
+  Crossing find() const {
+    for (const Access& access : plan.accesses) {
+      const std::int64_t jump = std::abs(access.strides.back());
+      if (jump < 16) continue;
+      for (int d = 0; d + 1 < static_cast<int>(plan.extents.size()); ++d) {
+        if (access.strides[at(d)] == 1) return {d, jump};
+      }
+    }
+    return {};
+  }
+
+  // Extent d becomes extent d / size, and an innermost one of `size`.
+  void split(int d, std::int64_t size) {
+    plan.extents[at(d)] /= size;
+    plan.extents.push_back(size);
+    plan.reduced.push_back(false);
+    for (Access& access : plan.accesses) {
+      access.strides.push_back(access.strides[at(d)]);
+      access.strides[at(d)] *= size;
+    }
+  }
+
+  void apply() {
+    const auto [across, jump] = find();
+    const int last = static_cast<int>(plan.extents.size()) - 1;
+    if (across < 0) return;
+    const std::int64_t rows = divisor_up_to(plan.extents[at(across)], 16);
+    // Jumps of whole pages put all lines into one set of the cache, which holds few.
+    const std::int64_t columns = divisor_up_to(plan.extents[at(last)], jump % 1024 == 0 ? 16 : 64);
+    if (rows < 8 || columns < 8 || plan.extents[at(across)] * plan.extents[at(last)] < 4096) return;
+    split(across, rows);
+    split(last, columns);
   }
 };
 
@@ -175,15 +227,18 @@ void Space::offset(std::int64_t index, std::int64_t* offsets) const {
 std::int64_t Plan::rows_of(std::int64_t piece) const { return std::min(rows, extents[at(axis)] - piece * rows); }
 
 Layout Plan::layout(const Access& access) const {
-  bool still = true, dense = true;
+  bool still = true, dense = true;  // the extents inside the axis
   std::int64_t expected = 1;
-  for (int d = static_cast<int>(extents.size()) - 1; d >= axis; --d) {
+  for (int d = static_cast<int>(extents.size()) - 1; d > axis; --d) {
     const std::int64_t stride = access.strides[at(d)];
     still = still && stride == 0;
     dense = dense && stride == expected;
     expected *= extents[at(d)];
   }
-  return still ? Layout::scalar : dense ? Layout::dense : Layout::table;
+  const std::int64_t along = access.strides[at(axis)];
+  if (still && along == 0) return Layout::scalar;
+  if (dense && along == expected) return Layout::dense;
+  return still && inner > 1 ? Layout::rows : Layout::table;
 }
 
 bool Plan::constant(const Access& access) const {
@@ -211,7 +266,8 @@ Plan make_plan(const Group& group, std::int64_t most_points) {
   plan.extents = group.extents;
   plan.accesses = group.inputs;
   plan.accesses.insert(plan.accesses.end(), group.outputs.begin(), group.outputs.end());
-  const bool reduces = std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
+  const bool reduces =
+      std::any_of(group.reduce.begin(), group.reduce.end(), [](Reduce r) { return r != Reduce::none; });
   plan.reduced = reduces ? group.reduced : std::vector<bool>(group.extents.size(), false);
   plan.empty = std::count(group.extents.begin(), group.extents.end(), 0) > 0;
   if (plan.empty) return plan;
@@ -219,6 +275,7 @@ Plan make_plan(const Group& group, std::int64_t most_points) {
   axes.drop_ones();
   axes.sort();
   axes.merge();
+  if (!reduces) Blocking{plan}.apply();
   cut(plan, most_points);
   make_spaces(plan);
   return plan;

@@ -25,7 +25,7 @@ std::int64_t constant_bits(double value, DType compute) {
   if (std::trunc(value) != value) {
     throw Error(cat("tile code: the constant ", value, " is not an integer; compute in f32 or f64."));
   }
-  return cast_to<std::int64_t>(value);   // infinities become the limits
+  return cast_to<std::int64_t>(value);  // infinities become the limits
 }
 
 class Compiler {
@@ -58,7 +58,7 @@ class Compiler {
       if (code_.live[at(i)] && !code_.chain[at(i)].empty()) instruction(i);
     }
     for (int o = 0; o < static_cast<int>(group_.outputs.size()); ++o) finish_output(o);
-    program_.tile.insert(program_.tile.end(), stores_.begin(), stores_.end());   // after the last read of any input
+    program_.tile.insert(program_.tile.end(), stores_.begin(), stores_.end());  // after the last read of any input
     return std::move(program_);
   }
 
@@ -112,8 +112,7 @@ class Compiler {
       place_[at(i)] = add_place(Place::constant, static_cast<int>(program_.constants.size()) - 1);
       return;
     }
-    if (program_.chain != nullptr && level_[at(i)] == Level::tile && code_.fused[at(i)] == Fused::none &&
-        chainable(instr.prim)) {
+    if (program_.chain != nullptr && level_[at(i)] == Level::tile && chainable(code_, i)) {
       chain(i);
     } else {
       operation(i, instr);
@@ -146,6 +145,10 @@ class Compiler {
     Step step{.a = index, .out = place, .repeats = plan_.repeats(planned) ? index : -1};
     if (layout == Layout::dense) {
       step.fn = load_kernel(access.dtype, group_.compute);
+    } else if (layout == Layout::rows) {
+      step.fn = repeat_kernel(access.dtype, group_.compute);
+      program_.tables.push_back({plan_.inner, planned.strides[at(plan_.axis)]});
+      step.b = add_place(Place::table, static_cast<int>(program_.tables.size()) - 1);
     } else {
       step.fn = gather_kernel(access.dtype, group_.compute);
       step.b = add_table(planned);
@@ -185,11 +188,11 @@ class Compiler {
     Step step;
     step.first_link = static_cast<int>(program_.links.size());
     step.links = static_cast<int>(members.size());
-    std::vector<int> read;   // operands from outside the chain
+    std::vector<int> read;  // operands from outside the chain
     int running = -1;
     for (const int member : members) {
       const std::vector<int> given = operands(member);
-      if (running < 0) {   // start from an operand that changes from point to point
+      if (running < 0) {  // start from an operand that changes from point to point
         for (const int operand : given) running = running < 0 && level_[at(operand)] == Level::tile ? operand : running;
         step.a = place_[at(running)];
         read.push_back(running);
@@ -207,6 +210,10 @@ class Compiler {
 
   Link make_link(int member, const std::vector<int>& given, int running, std::vector<int>& read) const {
     Link link{.prim = code_.instrs[at(member)].prim};
+    if (code_.fused[at(member)] != Fused::none)
+      link.call = fused_kernel(group_.compute, code_.fused[at(member)]);
+    else if (!inlined_in_chain(link.prim))
+      link.call = prim_kernel(group_.compute, link.prim, Form::vv);
     const auto role = std::find(given.begin(), given.end(), running) - given.begin();
     link.role = static_cast<Role>(role);
     int* places[2] = {&link.p, &link.q};
@@ -237,8 +244,10 @@ class Compiler {
     const auto scalar = [&](std::size_t k) { return level_[at(given[k])] != Level::tile; };
     const std::size_t first = given.size() - 2, second = given.size() - 1;
     Form form = Form::vv;
-    if (scalar(second)) form = Form::vs;
-    else if (scalar(first)) form = Form::sv;
+    if (scalar(second))
+      form = Form::vs;
+    else if (scalar(first))
+      form = Form::sv;
     step.fn = prim_kernel(group_.compute, instr.prim, form);
     if (step.fn == nullptr) {
       form = Form::vv;
@@ -253,7 +262,7 @@ class Compiler {
   int spread(int place, Level level) {
     const KernelFn fn = splat_kernel(group_.compute);
     if (level == Level::once) {
-      const int filled = new_register();   // for the whole run
+      const int filled = new_register();  // for the whole run
       program_.fills.push_back({fn, place, 0, 0, filled});
       return filled;
     }
@@ -267,7 +276,7 @@ class Compiler {
   void release(int i, const std::vector<int>& given) {
     for (auto k = given.begin(); k != given.end(); ++k) {
       const int operand = *k, place = place_[at(operand)];
-      if (std::find(given.begin(), k, operand) != k) continue;   // seen already
+      if (std::find(given.begin(), k, operand) != k) continue;  // seen already
       const Prim prim = code_.instrs[at(operand)].prim;
       if (code_.last_use[at(operand)] != i || level_[at(operand)] != Level::tile) continue;
       if (prim != Prim::input && program_.places[at(place)].kind == Place::reg) free_.push_back(place);
@@ -296,7 +305,7 @@ class Compiler {
     return true;
   }
 
-  bool direct(int o) const {   // every point's value goes to memory as it is
+  bool direct(int o) const {  // every point's value goes to memory as it is
     return group_.reduce[at(o)] == Reduce::none && group_.outputs[at(o)].dtype == group_.compute &&
            plan_.layout(plan_.accesses[at(output_place(o))]) == Layout::dense;
   }
@@ -338,9 +347,9 @@ class Compiler {
   const bool stream_;
   Analysed code_;
   Program program_;
-  std::vector<int> place_;            // of each instruction's value
+  std::vector<int> place_;  // of each instruction's value
   std::vector<Level> level_;
-  std::vector<int> input_place_;      // of each input's value, -1: not read yet
+  std::vector<int> input_place_;  // of each input's value, -1: not read yet
   std::vector<int> input_last_use_;
   std::vector<bool> reads_;           // whether an instruction reads it, not only an output
   std::vector<bool> written_;         // outputs that an instruction has written itself

@@ -11,11 +11,11 @@
 namespace varve::cpu {
 
 struct Step {
-  KernelFn fn = nullptr;              // or, when null, a chain that starts from place a
-  int a = 0, b = 0, c = 0, out = 0;   // places
-  int repeats = -1;                   // an access: skip the step while its address stays what it was
-  int first_link = 0, links = 0;      // of the chain
-  bool stream = false;                // the chain's stores go past the caches
+  KernelFn fn = nullptr;             // or, when null, a chain that starts from place a
+  int a = 0, b = 0, c = 0, out = 0;  // places
+  int repeats = -1;                  // an access: skip the step while its address stays what it was
+  int first_link = 0, links = 0;     // of the chain
+  bool stream = false;               // the chain's stores go past the caches
 };
 
 // What a place stands for. The first places are the accesses, inputs then outputs, and move with the tile.
@@ -32,9 +32,9 @@ struct Program {
   std::vector<Step> tile;      // on all points of a tile
   std::vector<Link> links;     // of all chains
   ChainFn chain = nullptr;
-  std::vector<int> results;    // the place of each output's value before reduction
-  std::vector<std::int64_t> constants;              // the bits of each, in the compute type
-  std::vector<std::vector<std::int64_t>> tables;    // of offsets
+  std::vector<int> results;                       // the place of each output's value before reduction
+  std::vector<std::int64_t> constants;            // the bits of each, in the compute type
+  std::vector<std::vector<std::int64_t>> tables;  // of offsets
   int registers = 0, slots = 0;
 };
 

@@ -4,7 +4,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "backends/cpu/tile/fold.h"
@@ -17,16 +16,19 @@
 namespace varve::cpu {
 namespace {
 
-constexpr std::int64_t kRegisterBytes = 24 << 10;   // of L1, shared by all tile registers
-constexpr std::int64_t kPointsPerThread = 16384;    // below two of these the calling thread is faster alone
+constexpr std::int64_t kRegisterBytes = 24 << 10;  // of L1, shared by all tile registers
+constexpr std::int64_t kPointsPerThread = 16384;   // below two of these the calling thread is faster alone
+
+// AMD reports the caches of all its dies as one, though a core reaches only its own die's.
+constexpr std::int64_t kSharedCache = 32 << 20;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // As large as all registers fit into L1: long loops, few calls.
 std::int64_t tile_points(const Group& group) {
-  const std::int64_t bytes = estimate_registers(group) * static_cast<std::int64_t>(size_of(group.compute));
-  if (getenv("TP")) return atoi(getenv("TP"));
-  return std::clamp<std::int64_t>(kRegisterBytes / bytes / 64 * 64, 256, 4096 / static_cast<std::int64_t>(size_of(group.compute)));
+  const std::int64_t size = static_cast<std::int64_t>(size_of(group.compute));
+  const std::int64_t fitting = kRegisterBytes / size / estimate_registers(group) / 64 * 64;
+  return std::clamp<std::int64_t>(fitting, 256, 4096 / size);
 }
 
 // A result that outgrows the last cache is written past it. In place it is not: the lines are there already.
@@ -36,7 +38,7 @@ bool outgrows_cache(const Group& group) {
   for (std::size_t o = 0; o < group.outputs.size(); ++o) {
     if (group.reduce[o] == Reduce::none) bytes += points * static_cast<std::int64_t>(size_of(group.outputs[o].dtype));
   }
-  return bytes > cache_sizes().l3;
+  return bytes > std::min(cache_sizes().l3, kSharedCache);
 }
 
 // A reduction over no points: its identity, written by a kernel without inputs.
@@ -72,7 +74,7 @@ struct TileKernel::Impl {
   Job job;
   Program program;
   std::optional<Program> streaming;
-  std::vector<EmptyReduction> fills;   // when there are no points
+  std::vector<EmptyReduction> fills;  // when there are no points
   bool empty = false;
   int threads = 1;
   std::size_t worker_bytes = 0;
@@ -99,8 +101,8 @@ TileKernel::TileKernel(const Group& group) {
     impl->worker_bytes = std::max(impl->worker_bytes, job.worker_bytes(*impl->streaming));
   }
   const std::int64_t points = job.plan.kept.size * job.plan.swept.size * job.plan.tile();
-  impl->threads = static_cast<int>(
-      std::clamp<std::int64_t>(std::min(points / kPointsPerThread, job.items()), 1, varve::threads()));
+  impl->threads =
+      static_cast<int>(std::clamp<std::int64_t>(std::min(points / kPointsPerThread, job.items()), 1, varve::threads()));
   impl_ = std::move(impl);
 }
 
@@ -137,7 +139,7 @@ void TileKernel::Impl::run(const void* const* in, void* const* out, std::byte* s
     const std::int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
     Worker worker(job, chosen, in, out, workers + at(me) * worker_bytes, partials);
     worker.run(job.items() * me / team, job.items() * (me + 1) / team);
-    if (stream) hwy::FlushStream();   // streaming stores are not ordered with anything else
+    if (stream) hwy::FlushStream();  // streaming stores are not ordered with anything else
     if (job.slices > 1) {
 #pragma omp barrier
       worker.combine(job.plan.kept.size * me / team, job.plan.kept.size * (me + 1) / team);

@@ -1,5 +1,6 @@
-// Fused elementwise groups and reductions on the CPU: a formula runs as a list of SIMD loops over tiles that stay in L1,
-// so that memory is read and written once however long the formula is. Knows no graph: code, types, extents, strides.
+// Fused elementwise groups and reductions on the CPU: a formula runs as a list of SIMD loops over tiles that stay in
+// L1, so that memory is read and written once however long the formula is. Knows no graph: code, types, extents,
+// strides.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ enum class Reduce : std::uint8_t { none, sum, prod, max, min };
 
 struct Access {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> strides;   // in elements, one per extent; 0 broadcasts
+  std::vector<std::int64_t> strides;  // in elements, one per extent; 0 broadcasts
 };
 
 struct Group {
@@ -33,13 +34,13 @@ struct Group {
 // the very memory of an input with the same type and strides; any other overlap is undefined.
 class TileKernel {
  public:
-  explicit TileKernel(const Group& group);   // throws Error when the group makes no sense or cannot be computed
-  std::size_t scratch_bytes() const;         // for varve::threads() as it was at construction
-  void run(const void* const* in, void* const* out, void* scratch) const;   // allocates nothing, takes no lock
+  explicit TileKernel(const Group& group);  // throws Error when the group makes no sense or cannot be computed
+  std::size_t scratch_bytes() const;        // for varve::threads() as it was at construction
+  void run(const void* const* in, void* const* out, void* scratch) const;  // allocates nothing, takes no lock
 
  private:
   struct Impl;
-  std::shared_ptr<const Impl> impl_;   // immutable, so copies share it
+  std::shared_ptr<const Impl> impl_;  // immutable, so copies share it
 };
 
 }  // namespace varve::cpu

@@ -43,13 +43,23 @@ void Worker::bind(std::byte* registers, std::byte* slots) {
     const std::size_t index = at(place.index);
     const void* address = nullptr;
     switch (place.kind) {
-      case Place::memory: address = i < at(job_.inputs) ? in_[i] : out_[i - at(job_.inputs)]; break;
-      case Place::reg: address = registers + index * tile; break;
-      case Place::slot: address = slots + index * 8; break;
-      case Place::constant: address = &program_.constants[index]; break;
-      case Place::table: address = program_.tables[index].data(); break;
+      case Place::memory:
+        address = i < at(job_.inputs) ? in_[i] : out_[i - at(job_.inputs)];
+        break;
+      case Place::reg:
+        address = registers + index * tile;
+        break;
+      case Place::slot:
+        address = slots + index * 8;
+        break;
+      case Place::constant:
+        address = &program_.constants[index];
+        break;
+      case Place::table:
+        address = program_.tables[index].data();
+        break;
     }
-    places_[i] = static_cast<std::byte*>(const_cast<void*>(address));   // only outputs and registers are written
+    places_[i] = static_cast<std::byte*>(const_cast<void*>(address));  // only outputs and registers are written
   }
 }
 
@@ -111,8 +121,10 @@ void Worker::run_item(std::int64_t item) {
   }
   if (job_.lanes.empty()) return;
   flush();
-  if (job_.slices > 1) keep_partial(item);
-  else finish(kept);
+  if (job_.slices > 1)
+    keep_partial(item);
+  else
+    finish(kept);
 }
 
 void Worker::reset_accumulators() {
@@ -179,7 +191,7 @@ void Worker::combine(std::int64_t first_kept, std::int64_t last_kept) {
 void Worker::finish(std::int64_t kept) {
   const Plan& plan = job_.plan;
   move_to(kept, 0);
-  std::int64_t count = job_.accumulators;   // fewer in the last stretch of a kept axis
+  std::int64_t count = job_.accumulators;  // fewer in the last stretch of a kept axis
   if (!plan.axis_reduced()) count = count / plan.rows * plan.rows_of(kept % plan.pieces);
   const DType carried = job_.compute == DType::i64 ? DType::i64 : DType::f64;
   for (std::size_t i = 0; i < job_.lanes.size(); ++i) {

@@ -12,21 +12,21 @@ namespace varve::cpu {
 
 // How the points of a tile meet the accumulators of a reduced output.
 enum class Folding : std::uint8_t {
-  none,       // nothing is reduced
-  segments,   // innermost extent reduced: each accumulator takes a run of points, a row of the tile or all of it
-  columns,    // innermost extent kept: each point has its own accumulator, or shares it with its column
+  none,      // nothing is reduced
+  segments,  // innermost extent reduced: each accumulator takes a run of points, a row of the tile or all of it
+  columns,   // innermost extent kept: each point has its own accumulator, or shares it with its column
 };
 
 // One reduced output.
 struct Lane {
   int output = 0;
   SegmentFn segment = nullptr;
-  KernelFn add = nullptr;          // two tiles of the compute type
+  KernelFn add = nullptr;  // two tiles of the compute type
   FoldFn fold = nullptr, combine = nullptr;
-  KernelFn store = nullptr;        // from the compute type to the output
-  std::vector<std::int64_t> table; // offset of each accumulator's element; empty when they are neighbours
-  std::int64_t neutral_bits = 0;   // the identity in the accumulator's type (double or i64)
-  std::int64_t neutral_tile_bits = 0;   // and in the compute type
+  KernelFn store = nullptr;            // from the compute type to the output
+  std::vector<std::int64_t> table;     // offset of each accumulator's element; empty when they are neighbours
+  std::int64_t neutral_bits = 0;       // the identity in the accumulator's type (double or i64)
+  std::int64_t neutral_tile_bits = 0;  // and in the compute type
 };
 
 // Everything that the threads share.
@@ -36,11 +36,11 @@ struct Job {
   Plan plan;
   Folding folding = Folding::none;
   std::vector<Lane> lanes;
-  std::int64_t accumulators = 0;   // of each lane, for one kept tile
-  std::int64_t slices = 1;         // that the swept space is cut into
+  std::int64_t accumulators = 0;  // of each lane, for one kept tile
+  std::int64_t slices = 1;        // that the swept space is cut into
 
   std::int64_t items() const { return plan.kept.size * slices; }
-  std::size_t partial_bytes() const;   // of the accumulators of all items; 0 when there is one slice
+  std::size_t partial_bytes() const;  // of the accumulators of all items; 0 when there is one slice
   std::size_t worker_bytes(const Program& program) const;
 };
 
@@ -51,8 +51,8 @@ class Worker {
   Worker(const Job& job, const Program& program, const void* const* in, void* const* out, std::byte* scratch,
          std::byte* partials);
 
-  void run(std::int64_t first_item, std::int64_t last_item);       // items: kept tiles × slices
-  void combine(std::int64_t first_kept, std::int64_t last_kept);   // the partial results of several slices
+  void run(std::int64_t first_item, std::int64_t last_item);      // items: kept tiles × slices
+  void combine(std::int64_t first_kept, std::int64_t last_kept);  // the partial results of several slices
 
  private:
   void bind(std::byte* registers, std::byte* slots);
@@ -78,12 +78,12 @@ class Worker {
   std::byte* partials_;
   std::byte** places_ = nullptr;
   std::int64_t* offsets_ = nullptr;
-  std::byte** held_ = nullptr;             // per access: the address whose values a register still holds,
-  std::size_t* held_points_ = nullptr;     // and how many of them
+  std::byte** held_ = nullptr;          // per access: the address whose values a register still holds,
+  std::size_t* held_points_ = nullptr;  // and how many of them
   std::byte* accumulators_ = nullptr;
-  std::byte* sums_ = nullptr;              // tiles of the compute type that collect several tiles before a flush
-  std::byte* narrow_ = nullptr;            // one tile, for results on their way out
-  int pending_ = 0;                        // tiles in sums_ since the last flush
+  std::byte* sums_ = nullptr;    // tiles of the compute type that collect several tiles before a flush
+  std::byte* narrow_ = nullptr;  // one tile, for results on their way out
+  int pending_ = 0;              // tiles in sums_ since the last flush
 };
 
 }  // namespace varve::cpu

@@ -1,0 +1,155 @@
+// `varve bench ops`: operators as compiled programs, against what the machine can do at best.
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu.h"
+#include "base/text.h"
+#include "bench_cases.h"
+#include "commands.h"
+#include "runtime/machine.h"
+#include "text.h"
+#include "varve/tensor.h"
+
+namespace varve::cli {
+namespace {
+
+constexpr int kFewest = 10, kMost = 200;
+constexpr double kLongEnough = 0.5;  // seconds of samples, unless the fewest take longer
+
+struct Measured {
+  double ms = 0, best_ms = 0;  // the median, the fastest
+  double gflops = 0, gbps = 0;
+  int samples = 0;
+};
+
+Measured measure(const BenchCase& bench) {
+  const Runner runner = bench.make();
+  double flops = 0, bytes = 0;
+  for (const ProfileRow& row : runner.profile().rows) {  // the first run: compiles, and touches all memory
+    flops += row.flops;
+    bytes += row.bytes;
+  }
+  runner.run();
+  std::vector<double> times;
+  double total = 0;
+  while (static_cast<int>(times.size()) < kFewest || (total < kLongEnough && static_cast<int>(times.size()) < kMost)) {
+    const auto start = std::chrono::steady_clock::now();
+    runner.run();
+    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    total += times.back() / 1e3;
+  }
+  std::sort(times.begin(), times.end());
+  const std::size_t middle = times.size() / 2;
+  const double median = times.size() % 2 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+  return {median, times.front(), flops / median / 1e6, bytes / median / 1e6, static_cast<int>(times.size())};
+}
+
+std::vector<BenchCase> chosen(const std::vector<std::string>& filters) {
+  std::vector<BenchCase> all = bench_cases();
+  if (filters.empty()) return all;
+  std::vector<std::string> known;
+  std::vector<bool> used(filters.size());
+  std::vector<BenchCase> found;
+  for (BenchCase& bench : all) {
+    known.push_back(bench.op);
+    const std::string text = bench.op + " " + bench.shape;
+    bool wanted = false;
+    for (std::size_t i = 0; i < filters.size(); ++i) {
+      if (text.find(filters[i]) == std::string::npos) continue;
+      used[i] = wanted = true;
+    }
+    if (wanted) found.push_back(std::move(bench));
+  }
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    if (used[i]) continue;
+    const std::string meant = nearest(filters[i], known);
+    throw UsageError(cat("no benchmark has '", filters[i], "' in operator or shape.",
+                         meant.empty() ? " See: varve bench ops --list" : cat(" Did you mean '", meant, "'?")));
+  }
+  return found;
+}
+
+// Rows as they come, in columns wide enough for every case.
+class Report {
+ public:
+  Report(const std::vector<BenchCase>& cases, runtime::MachinePeaks peaks, bool json) : peaks_(peaks), json_(json) {
+    for (const BenchCase& bench : cases) {
+      op_width_ = std::max(op_width_, width(bench.op));
+      shape_width_ = std::max(shape_width_, width(bench.shape));
+    }
+    if (json_) return;
+    std::cout << cpu_name() << " · " << device() << ", " << threads() << (threads() == 1 ? " thread" : " threads")
+              << " · peak " << fixed(peaks.gflops, 1) << " GFLOP/s, " << fixed(peaks.gbps, 1) << " GB/s, measured\n\n"
+              << padded("operator", op_width_ + 2) << padded("shape", shape_width_ + 2)
+              << "       ms    GFLOP/s     GB/s  of peak\n"
+              << std::flush;
+  }
+
+  void row(const BenchCase& bench, const Measured& m) const {
+    if (json_) return print_json(bench, m);
+    const double compute = m.gflops / peaks_.gflops, memory = m.gbps / peaks_.gbps;
+    std::cout << head(bench) << right(fixed(m.ms, 3), 9) << right(fixed(m.gflops, 1), 11) << right(fixed(m.gbps, 1), 9)
+              << right(fixed(100 * std::max(compute, memory), 1), 7) << "% "
+              << (compute >= memory ? "FLOP/s" : "bandwidth") << std::endl;
+  }
+
+  // A failure is a row too, never a gap.
+  void failure(const BenchCase& bench, const std::string& what) const {
+    if (json_)
+      std::cout << nlohmann::ordered_json{{"op", bench.op}, {"shape", bench.shape}, {"error", what}}.dump()
+                << std::endl;
+    else
+      std::cout << head(bench) << "failed: " << what << std::endl;
+  }
+
+ private:
+  std::string head(const BenchCase& bench) const {
+    return padded(bench.op, op_width_ + 2) + padded(bench.shape, shape_width_ + 2);
+  }
+
+  void print_json(const BenchCase& bench, const Measured& m) const {
+    std::cout
+        << nlohmann::ordered_json{{"op", bench.op},           {"shape", bench.shape}, {"ms", m.ms},
+                                  {"gflops", m.gflops},       {"gbps", m.gbps},       {"peak_gflops", peaks_.gflops},
+                                  {"peak_gbps", peaks_.gbps}, {"best_ms", m.best_ms}, {"samples", m.samples},
+                                  {"device", device()},       {"threads", threads()}}
+               .dump()
+        << std::endl;
+  }
+
+  runtime::MachinePeaks peaks_;
+  bool json_;
+  std::size_t op_width_ = 8, shape_width_ = 5;
+};
+
+}  // namespace
+
+int bench_ops(const BenchOptions& options) {
+  use_device(options.device, options.threads);
+  const std::vector<BenchCase> cases = chosen(options.filters);
+  if (options.list) {
+    for (const BenchCase& bench : cases) std::cout << bench.op << "  " << bench.shape << '\n';
+    return kOk;
+  }
+  Progress progress(2);
+  progress.show("measuring the machine");
+  const Report report(cases, runtime::machine_peaks(), options.json);
+  bool failed = false;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    progress.show(cat(i + 1, "/", cases.size(), " ", cases[i].op, " ", cases[i].shape));
+    try {
+      const Measured measured = measure(cases[i]);
+      progress.clear();
+      report.row(cases[i], measured);
+    } catch (const std::exception& e) {
+      progress.clear();
+      report.failure(cases[i], e.what());
+      failed = true;
+    }
+  }
+  return failed ? kFailure : kOk;
+}
+
+}  // namespace varve::cli

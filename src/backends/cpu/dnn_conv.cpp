@@ -1,0 +1,159 @@
+#ifdef VARVE_HAS_ONEDNN
+
+#include "backends/cpu/dnn_conv.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backends/cpu/plain/conv.h"
+
+namespace varve::cpu {
+namespace {
+
+using dnn::Conv2d;
+using dnn::Conv2dPass;
+using dnn::Conv2dSpec;
+
+Conv2dPass library_pass(ConvPass pass) {
+  switch (pass) {
+    case ConvPass::forward:
+      return Conv2dPass::forward;
+    case ConvPass::input_grad:
+      return Conv2dPass::backward_data;
+    case ConvPass::weight_grad:
+      break;
+  }
+  return Conv2dPass::backward_weights;
+}
+
+Conv2dSpec library_spec(const ConvShape& s, const DnnConvSpec& spec, std::int64_t images, bool single_thread) {
+  const dnn::Type type = spec.dtype == bf16 ? dnn::Type::bf16 : dnn::Type::f32;
+  return {.batch = images,
+          .in_height = s.in_height,
+          .in_width = s.in_width,
+          .in_channels = s.in_channels,
+          .out_channels = s.out_channels,
+          .kernel_height = s.kernel_height,
+          .kernel_width = s.kernel_width,
+          .stride_height = s.stride_height,
+          .stride_width = s.stride_width,
+          .dilation_height = s.dilation_height,
+          .dilation_width = s.dilation_width,
+          .pad_top = s.pad_top,
+          .pad_bottom = s.pad_bottom,
+          .pad_left = s.pad_left,
+          .pad_right = s.pad_right,
+          .groups = s.groups,
+          .input = type,
+          .output = type,
+          .bias = spec.bias,
+          .activation = spec.activation,
+          .single_thread = single_thread};
+}
+
+// Scratch that one kernel may take, in bytes.
+std::size_t workspace_limit() {
+  constexpr std::int64_t kDefault = 256, kMost = 1 << 20;
+  const char* text = std::getenv("VARVE_WORKSPACE_MB");
+  const std::int64_t megabytes = text ? std::strtoll(text, nullptr, 10) : kDefault;
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(megabytes, 0, kMost)) << 20;
+}
+
+// Where Winograd's transforms cost less than the products they save.
+bool winograd_pays(const ConvShape& s, const DnnConvSpec& spec) {
+  constexpr std::int64_t kChannels = 16, kSide = 4;
+  return spec.dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 && s.stride_height == 1 &&
+         s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 && s.in_channels >= kChannels &&
+         s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
+}
+
+dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSpec& spec, std::int64_t images,
+                              bool single_thread) {
+  Conv2dSpec wanted = library_spec(s, spec, images, single_thread);
+  if (winograd_pays(s, spec)) {
+    wanted.winograd = true;
+    auto offered = Conv2d::prepare(library_pass(pass), wanted);
+    if (offered && offered->scratch_bytes() <= workspace_limit()) return offered;
+    wanted.winograd = false;
+  }
+  return Conv2d::prepare(library_pass(pass), wanted);
+}
+
+}  // namespace
+
+DnnConv::DnnConv(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec, const Setting& setting)
+    : pass_(pass), shape_(shape), threads_(setting.threads), element_bytes_(element_bytes(spec.dtype)) {
+  // The library gives weight gradients in f32.
+  if (pass == ConvPass::weight_grad && (setting.deterministic || spec.dtype != f32))
+    sums_.emplace(shape.weights(), setting.deterministic ? plain::image_blocks(shape) : 1, spec.dtype);
+  cut(setting);
+}
+
+// Blocks by sizes alone when the bits must not depend on the threads.
+void DnnConv::cut(const Setting& setting) {
+  constexpr std::int64_t kBlocks = 16;
+  const std::int64_t blocks = !setting.deterministic ? 1 : sums_ ? sums_->blocks() : std::min(kBlocks, shape_.batch);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t begin = block * shape_.batch / blocks, count = (block + 1) * shape_.batch / blocks - begin;
+    const auto known = std::find(images_.begin(), images_.end(), count);
+    jobs_.push_back({begin, static_cast<std::size_t>(known - images_.begin())});
+    if (known == images_.end()) images_.push_back(count);
+  }
+}
+
+std::string DnnConv::prepare_lanes(const DnnConvSpec& spec, const Setting& setting) {
+  const std::size_t lanes =
+      setting.deterministic ? std::min(static_cast<std::size_t>(setting.threads), jobs_.size()) : 1;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::vector<Conv2d>& shapes = lanes_.emplace_back();
+    for (const std::int64_t images : images_) {
+      auto offered = best_offer(pass_, shape_, spec, images, setting.deterministic);
+      if (!offered) return offered.reason();
+      lane_bytes_ = std::max(lane_bytes_, round_up(offered->scratch_bytes()));
+      shapes.push_back(std::move(*offered));
+    }
+  }
+  return "";
+}
+
+dnn::Offer<DnnConv> DnnConv::prepare(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec,
+                                     const Setting& setting) {
+  const Team team(setting.threads);
+  DnnConv result(pass, shape, spec, setting);
+  if (const std::string refusal = result.prepare_lanes(spec, setting); !refusal.empty()) return dnn::Refused{refusal};
+  return result;
+}
+
+dnn::Conv2dArgs DnnConv::job_args(std::size_t job, const DnnConvArgs& args, void* scratch) const {
+  // The library's interface knows no const; what it reads it does not write.
+  const auto image = [&](const void* images, std::int64_t elements) -> void* {
+    return at(const_cast<void*>(images), jobs_[job].first_image * elements * element_bytes_);
+  };
+  dnn::Conv2dArgs bound{.bias = const_cast<float*>(args.bias), .scratch = scratch};
+  const void* x = pass_ == ConvPass::input_grad ? args.out : args.first;
+  const void* y = pass_ == ConvPass::forward ? args.out : pass_ == ConvPass::input_grad ? args.first : args.second;
+  bound.x = image(x, shape_.in_image());
+  bound.y = image(y, shape_.out_image());
+  if (pass_ != ConvPass::weight_grad)
+    bound.weights = const_cast<void*>(args.second);
+  else
+    bound.weights =
+        sums_ ? sums_->place(static_cast<std::byte*>(args.scratch), static_cast<std::int64_t>(job)) : args.out;
+  return bound;
+}
+
+void DnnConv::run(const DnnConvArgs& args) const {
+  const Team team(threads_);
+  const auto lanes = static_cast<std::int64_t>(lanes_.size());
+  parallel_for(lanes, 1, [&](std::int64_t lane, std::int64_t) {
+    const std::size_t from = sums_bytes() + static_cast<std::size_t>(lane) * lane_bytes_;
+    for (auto j = static_cast<std::size_t>(lane); j < jobs_.size(); j += static_cast<std::size_t>(lanes))
+      lanes_[static_cast<std::size_t>(lane)][jobs_[j].shape].run(
+          job_args(j, args, at(args.scratch, static_cast<std::int64_t>(from))));
+  });
+  if (sums_) sums_->add(static_cast<const std::byte*>(args.scratch), args.out);
+}
+
+}  // namespace varve::cpu
+
+#endif  // VARVE_HAS_ONEDNN

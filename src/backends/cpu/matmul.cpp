@@ -1,0 +1,41 @@
+// MatrixStrides products by our own kernel, which takes every type and all strides.
+#include "backends/cpu/loops.h"
+#include "backends/cpu/matmul_claims.h"
+#include "backends/cpu/plain/gemm.h"
+#include "backends/cpu/team.h"
+
+namespace varve::cpu {
+namespace {
+
+using backend::Claim;
+using backend::Memory;
+using backend::Port;
+
+void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
+  Claim claim = Claim::of(
+      "plain matmul", site.root(),
+      [transposes = transposes_of(site.node()), setting = Setting::now()](const std::vector<Port>& in,
+                                                                          const std::vector<Port>& out) {
+        const DType dtype = out[0].type.dtype;
+        plain::Gemm gemm(product_of(in[0], in[1], out[0], transposes),
+                         {.in = dtype, .out = dtype, .lanes = setting.threads});
+        const std::size_t scratch = gemm.scratch_bytes();
+        return backend::prepared(
+            [gemm](const backend::RunArgs& args) { gemm.run(args.in[0], args.in[1], args.out[0], args.scratch); },
+            scratch);
+      });
+  claim.memory = {Memory::strided, Memory::strided};
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace
+
+void add_matmul_claims(ClaimMap& map) {
+  std::vector<ClaimFn>& offers = map["matmul"];
+#ifdef VARVE_HAS_ONEDNN
+  offers = {claim_dnn_update, claim_dnn_dense, claim_dnn_matmul};
+#endif
+  offers.push_back(claim_plain);
+}
+
+}  // namespace varve::cpu

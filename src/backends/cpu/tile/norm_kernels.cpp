@@ -1,0 +1,109 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/tile/norm_kernels.cpp"
+#include <hwy/foreach_target.h>
+// after foreach_target
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "backends/cpu/tile/norm_kernels.h"
+#include "backends/cpu/tile/row_blocks.h"
+#include "backends/cpu/tile/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace varve::cpu::HWY_NAMESPACE {
+namespace {
+
+// mean((x - shift)²); shifting first keeps a small variance around a large mean.
+double mean_square(const float* x, std::size_t n, float shift) {
+  const Floats d;
+  const Vf s = hn::Set(d, shift);
+  const double sum = sum_row(n, [&](std::size_t i, std::size_t left) HWY_ATTR {
+    const Vf v = hn::Sub(load_some(d, x + i, left), s);
+    return keep(hn::Mul(v, v), left);
+  });
+  return sum / static_cast<double>(n);
+}
+
+double mean_of(const float* x, std::size_t n) {
+  const Floats d;
+  const double sum = sum_row(n, [&](std::size_t i, std::size_t left) HWY_ATTR { return load_some(d, x + i, left); });
+  return sum / static_cast<double>(n);
+}
+
+// y = (x - mean)·rstd·gain + bias; returns rstd.
+float normalise_row(const float* x, NormParams params, float* y, std::size_t n, float mean) {
+  const Floats d;
+  const auto rstd = static_cast<float>(1 / std::sqrt(mean_square(x, n, mean) + params.epsilon));
+  const Vf shift = hn::Set(d, mean), scale = hn::Set(d, rstd);
+  for_row(n, [&](std::size_t i, std::size_t left) HWY_ATTR {
+    Vf v = hn::Mul(hn::Sub(load_some(d, x + i, left), shift), scale);
+    if (params.gain != nullptr) v = hn::Mul(v, load_some(d, params.gain + i, left));
+    if (params.bias != nullptr) v = hn::Add(v, load_some(d, params.bias + i, left));
+    store_some(d, v, y + i, left);
+  });
+  return rstd;
+}
+
+float mean_row(const float* x, std::size_t n) { return static_cast<float>(mean_of(x, n)); }
+
+// `centred`: layer norm, whose mean also depends on x.
+void norm_grad_row(const float* dy, const float* x, float mean, float rstd, const float* gain, float* dx, std::size_t n,
+                   bool centred) {
+  const Floats d;
+  const Vf shift = hn::Set(d, mean), scale = hn::Set(d, rstd);
+  const auto g = [&](std::size_t i, std::size_t left) HWY_ATTR {
+    const Vf v = load_some(d, dy + i, left);
+    return gain != nullptr ? hn::Mul(v, load_some(d, gain + i, left)) : v;
+  };
+  const auto x_hat = [&](std::size_t i, std::size_t left)
+                         HWY_ATTR { return hn::Mul(hn::Sub(load_some(d, x + i, left), shift), scale); };
+  const double count = static_cast<double>(n);
+  const double sum_gx = sum_row(
+      n, [&](std::size_t i, std::size_t left) HWY_ATTR { return keep(hn::Mul(g(i, left), x_hat(i, left)), left); });
+  const Vf mean_gx = hn::Set(d, static_cast<float>(sum_gx / count));
+  const Vf mean_g = hn::Set(d, centred ? static_cast<float>(sum_row(n, g) / count) : 0.0f);
+  for_row(n, [&](std::size_t i, std::size_t left) HWY_ATTR {
+    const Vf v = hn::NegMulAdd(x_hat(i, left), mean_gx, hn::Sub(g(i, left), mean_g));
+    store_some(d, hn::Mul(v, scale), dx + i, left);
+  });
+}
+
+}  // namespace
+}  // namespace varve::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace varve::cpu {
+HWY_EXPORT(normalise_row);
+HWY_EXPORT(mean_row);
+HWY_EXPORT(norm_grad_row);
+
+void layer_norm(const float* x, NormParams params, float* y, float* mean, float* rstd, Matrix shape) {
+  for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
+    mean[row] = HWY_DYNAMIC_DISPATCH(mean_row)(x + at, n);
+    rstd[row] = HWY_DYNAMIC_DISPATCH(normalise_row)(x + at, params, y + at, n, mean[row]);
+  });
+}
+
+void layer_norm_grad(const float* dy, const float* x, const float* mean, const float* rstd, const float* gain,
+                     float* dx, Matrix shape) {
+  for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
+    HWY_DYNAMIC_DISPATCH(norm_grad_row)(dy + at, x + at, mean[row], rstd[row], gain, dx + at, n, true);
+  });
+}
+
+void rms_norm(const float* x, NormParams params, float* y, float* rstd, Matrix shape) {
+  for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
+    rstd[row] = HWY_DYNAMIC_DISPATCH(normalise_row)(x + at, params, y + at, n, 0.0f);
+  });
+}
+
+void rms_norm_grad(const float* dy, const float* x, const float* rstd, const float* gain, float* dx, Matrix shape) {
+  for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
+    HWY_DYNAMIC_DISPATCH(norm_grad_row)(dy + at, x + at, 0.0f, rstd[row], gain, dx + at, n, false);
+  });
+}
+
+}  // namespace varve::cpu
+#endif

@@ -1,0 +1,148 @@
+// Recurrent layers over a sequence: several layers, both directions, variable lengths.
+#include "ops/recurrent.h"
+
+#include "base/text.h"
+#include "ops/families.h"
+#include "varve/autodiff.h"
+#include "varve/error.h"
+
+namespace varve {
+
+Tensor active(const Tensor& lengths, const Tensor& t) {
+  if (!lengths.defined()) return {};
+  return expand_dims(t.to(lengths.dtype()) < lengths, 1);
+}
+
+Tensor masked(const Tensor& on, const Tensor& then, const Tensor& otherwise) { return on.defined() ? where(on, then, otherwise) : then; }
+
+Tensor before_steps(const Tensor& h0, const Tensor& y) {
+  if (y.dim(0) == 0) return y;
+  return concat({expand_dims(h0, 0), y.slice({{0, y.dim(0) - 1}})}, 0);
+}
+
+std::vector<Tensor> through_decomposition(const Vjp& v) {
+  std::vector<Tensor> marked;
+  for (const Tensor& input : v.in) marked.push_back(identity(input));
+  const std::vector<Tensor> outputs = v.op.decompose(marked, v.attrs);
+  std::vector<Tensor> ends, seeds, wrt;
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    if (v.dys[o].defined()) {
+      ends.push_back(outputs[o]);
+      seeds.push_back(v.dys[o]);
+    }
+  for (std::size_t i = 0; i < marked.size(); ++i)
+    if (v.needs[i]) wrt.push_back(marked[i]);
+  const std::vector<Tensor> found = gradients(ends, seeds, wrt);
+  std::vector<Tensor> grads(v.in.size());
+  for (std::size_t i = 0, next = 0; i < grads.size(); ++i)
+    if (v.needs[i]) grads[i] = found[next++];
+  return grads;
+}
+
+// Inputs: pre [T,B,G·H], hidden [H,G·H], states [B,H] …; the record's own rule looks at the rest.
+void check_cell(const Call& call, std::int64_t gates, std::int64_t states) {
+  const std::string& name = call.op.name;
+  const Shape& pre = call.in[0].shape;
+  const Shape& hidden = call.in[1].shape;
+  if (pre.rank() != 3) throw Error(cat(name, ": expected gates [T, B, ", gates, "·H], got ", pre.str(), "."));
+  if (hidden.rank() != 2 || hidden[1] != gates * hidden[0])
+    throw Error(cat(name, ": expected hidden weights [H, ", gates, "·H], got ", hidden.str(), "."));
+  if (pre[2] != hidden[1]) throw Error(cat(name, ": gates of the input and of the hidden state differ: ", pre.str(), " and ", hidden.str(), "."));
+  for (std::int64_t s = 0; s < states; ++s) {
+    const Shape& state = call.in[static_cast<std::size_t>(2 + s)].shape;
+    if (state != Shape{pre[1], hidden[0]})
+      throw Error(cat(name, ": expected a state of shape ", Shape{pre[1], hidden[0]}.str(), ", got ", state.str(), "."));
+  }
+  for (std::size_t i = 1; i < static_cast<std::size_t>(2 + states); ++i)
+    if (call.in[i].dtype != call.in[0].dtype || !is_floating(call.in[0].dtype))
+      throw Error(cat(name, ": expected floating-point inputs of one type, got ", call.in[0].str(), " and ", call.in[i].str(), "."));
+}
+
+namespace {
+
+using Cell = CellOutputs (*)(const CellInputs&);
+
+struct Kind {
+  const char* name;
+  std::int64_t gates;
+  Cell cell;
+  bool has_c;
+};
+
+void check_call(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+  if (x.rank() != 3) throw Error(cat(kind.name, ": expected x [T, B, I], got shape ", x.shape().str(), "."));
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  if (layers.empty() || layers.size() % directions)
+    throw Error(cat(kind.name, ": expected weights for each layer", options.bidirectional ? " and direction" : "", ", got ", layers.size(), "."));
+  for (const auto* states : {&options.h0, &options.c0})
+    if (!states->empty() && states->size() != layers.size())
+      throw Error(cat(kind.name, ": expected ", layers.size(), " initial states, got ", states->size(), "."));
+  if (options.lengths.defined() && (options.lengths.shape() != Shape{x.dim(1)} || !is_integer(options.lengths.dtype())))
+    throw Error(cat(kind.name, ": expected integer lengths of shape ", Shape{x.dim(1)}.str(), ", got ", options.lengths.type().str(), "."));
+}
+
+// Each sequence reversed within its own length.
+Tensor reversed(const Tensor& x, const Tensor& lengths) {
+  if (!lengths.defined()) return flip(x, {0});
+  const std::int64_t steps = x.dim(0);
+  const Tensor t = expand_dims(arange(steps), 1), n = expand_dims(lengths.to(i64), 0);
+  const Tensor from = where(t < n, n - 1 - t, t);   // [T, B]: padding stays where it is
+  Shape shape = x.shape();
+  const Tensor index = broadcast_to(expand_dims(from, 2), shape);
+  return take_along_axis(x, index, 0);
+}
+
+CellOutputs run_direction(const Kind& kind, const Tensor& x, const RecurrentWeights& w, const RecurrentOptions& options, std::size_t which, bool backward) {
+  if (w.hidden.rank() != 2) throw Error(cat(kind.name, ": expected hidden weights [H, ", kind.gates, "·H], got ", w.hidden.shape().str(), "."));
+  const Shape state{x.dim(1), w.hidden.dim(0)};
+  CellInputs in;
+  in.pre = linear(backward ? reversed(x, options.lengths) : x, w.input, w.bias);
+  in.hidden = w.hidden;
+  in.hidden_bias = w.hidden_bias.defined() ? w.hidden_bias : zeros({w.hidden.dim(1)}, x.dtype());
+  in.h0 = options.h0.empty() ? zeros(state, x.dtype()) : options.h0[which];
+  if (kind.has_c) in.c0 = options.c0.empty() ? zeros(state, x.dtype()) : options.c0[which];
+  in.lengths = options.lengths;
+  in.relu = options.relu;
+  CellOutputs out = kind.cell(in);
+  if (backward) out.y = reversed(out.y, options.lengths);
+  return out;
+}
+
+RecurrentResult run(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+  check_call(kind, x, layers, options);
+  RecurrentResult result;
+  Tensor y = x;
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  for (std::size_t layer = 0; layer < layers.size(); layer += directions) {
+    std::vector<Tensor> sides;
+    for (std::size_t d = 0; d < directions; ++d) {
+      CellOutputs out = run_direction(kind, y, layers[layer + d], options, layer + d, d == 1);
+      sides.push_back(out.y);
+      result.h.push_back(out.h);
+      if (kind.has_c) result.c.push_back(out.c);
+    }
+    y = directions == 2 ? concat(sides, 2) : sides[0];
+  }
+  result.y = y;
+  return result;
+}
+
+}  // namespace
+
+RecurrentResult rnn(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+  return run({"rnn", 1, rnn_layer, false}, x, layers, options);
+}
+RecurrentResult lstm(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+  return run({"lstm", 4, lstm_layer, true}, x, layers, options);
+}
+RecurrentResult gru(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+  return run({"gru", 3, gru_layer, false}, x, layers, options);
+}
+
+std::vector<const OpRecord*> recurrent_ops() {
+  std::vector<const OpRecord*> all{&scan_record()};
+  for (const auto& family : {rnn_ops(), lstm_ops(), gru_ops()}) all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+}  // namespace varve

@@ -1,0 +1,207 @@
+// scan: a body run step by step along the leading axis, and its gradient, which is a scan the other way.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/text.h"
+#include "ops/families.h"
+#include "tensor/record.h"
+#include "varve/autodiff.h"
+#include "varve/error.h"
+#include "varve/ops.h"
+
+namespace varve {
+namespace {
+
+std::vector<Tensor> scan_gradient(const Vjp& v);
+
+const OpDef scan_op = define({.name = "scan",
+                              .doc = "A body run once for each slice along the leading axis, carrying values from step to step.",
+                              .family = "recurrent",
+                              .arity = -1,
+                              .shape = [](const Call&) { return std::vector<TensorType>(); },   // typed by the body
+                              .gradient = scan_gradient,
+                              .pure = false});
+
+TensorType slice_type(const TensorType& type) {
+  return {type.dtype, Shape(std::vector<std::int64_t>(type.shape.begin() + 1, type.shape.end()))};
+}
+
+TensorType stacked_type(const TensorType& type, std::int64_t length) {
+  std::vector<std::int64_t> sizes{length};
+  sizes.insert(sizes.end(), type.shape.begin(), type.shape.end());
+  return {type.dtype, Shape(std::move(sizes))};
+}
+
+std::int64_t common_length(const std::vector<Tensor>& xs, const ScanOptions& options) {
+  std::int64_t length = options.length;
+  for (const Tensor& x : xs) {
+    if (x.rank() == 0) throw Error("scan: every x needs a leading time axis, got a scalar.");
+    if (length >= 0 && x.dim(0) != length) throw Error(cat("scan: time axes differ: ", length, " and ", x.dim(0), "."));
+    length = x.dim(0);
+  }
+  if (length < 0) throw Error("scan: needs an x or a length.");
+  return length;
+}
+
+// Splits what the body recorded: its own nodes, and values that do not change from step to step. Those are computed once,
+// outside, and given to the body as inputs; literals stay inside.
+class Region {
+ public:
+  explicit Region(const std::vector<ir::NodePtr>& inputs) {
+    graph_.inputs = inputs;
+    for (const ir::NodePtr& input : inputs) varies_.insert(input.get());
+  }
+
+  void close(const std::vector<Tensor>& outputs) {
+    graph_.outputs = values_of(outputs);
+    const std::vector<ir::NodePtr> order = ir::topological(graph_.outputs);
+    for (const ir::NodePtr& node : order)
+      for (const ir::Value& input : node->inputs)
+        if (varies_.count(input.node.get())) varies_.insert(node.get());
+    ir::ValueMap replaced;
+    auto capture = [&](const ir::Value& value) {
+      if (varies_.count(value.node.get()) || value.node->is("fill") || replaced.count(value)) return;
+      captured_.emplace_back(value);
+      graph_.inputs.push_back(ir::input_node(value.type(), "captured"));
+      replaced[value] = {graph_.inputs.back(), 0};
+    };
+    for (const ir::NodePtr& node : order)
+      if (varies_.count(node.get()))
+        for (const ir::Value& input : node->inputs) capture(input);
+    for (const ir::Value& output : graph_.outputs) capture(output);
+    graph_ = ir::replace(graph_, replaced);
+  }
+
+  std::shared_ptr<const ir::Graph> graph() const { return std::make_shared<const ir::Graph>(graph_); }
+  const std::vector<Tensor>& captured() const { return captured_; }
+
+ private:
+  ir::Graph graph_;
+  std::unordered_set<const ir::Node*> varies_;
+  std::vector<Tensor> captured_;
+};
+
+void check_carry(const std::vector<Tensor>& before, const std::vector<Tensor>& after) {
+  if (before.size() != after.size()) throw Error(cat("scan: the body takes ", before.size(), " carries and returns ", after.size(), "."));
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (before[i].type() != after[i].type())
+      throw Error(cat("scan: carry ", i, " is ", before[i].type().str(), " and becomes ", after[i].type().str(), "; it must stay the same."));
+}
+
+std::vector<Tensor> joined(std::vector<Tensor> a, const std::vector<Tensor>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<Tensor> part(const std::vector<Tensor>& all, std::size_t from, std::size_t count) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(from + count)};
+}
+
+// Results: last carries, the body's outs, and the carries at the start of each step, which the gradient needs. A program
+// that uses no gradient drops the latter.
+std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs,
+                                std::int64_t length, bool reverse) {
+  std::vector<ir::NodePtr> inputs;
+  std::vector<Tensor> carry_in, x_in;
+  for (const Tensor& c : carry) {
+    inputs.push_back(ir::input_node(c.type(), "carry"));
+    carry_in.emplace_back(ir::Value{inputs.back(), 0});
+  }
+  for (const Tensor& x : xs) {
+    inputs.push_back(ir::input_node(slice_type(x.type()), "x"));
+    x_in.emplace_back(ir::Value{inputs.back(), 0});
+  }
+  Region region(inputs);
+  const ScanStep step = body(carry_in, x_in);
+  check_carry(carry_in, step.carry);
+  region.close(joined(joined(step.carry, step.out), carry_in));
+  RecordExtras extras;
+  extras.regions = {region.graph()};
+  for (const Tensor& c : carry) extras.types.push_back(c.type());
+  for (const Tensor& out : step.out) extras.types.push_back(stacked_type(out.type(), length));
+  for (const Tensor& c : carry) extras.types.push_back(stacked_type(c.type(), length));
+  const Attrs attrs{{"carries", static_cast<std::int64_t>(carry.size())}, {"xs", static_cast<std::int64_t>(xs.size())},
+                    {"outs", static_cast<std::int64_t>(step.out.size())}, {"length", length}, {"reverse", reverse}};
+  return record(scan_op.record(), joined(joined(carry, xs), region.captured()), attrs, std::move(extras));
+}
+
+// What flows into an output, or zeros.
+Tensor flowing(const Vjp& v, std::size_t output) {
+  return v.dys[output].defined() ? v.dys[output] : zeros(v.out[output].shape(), v.out[output].dtype());
+}
+
+// The backward body: runs the forward body again from the carries it started with, and pulls its gradients.
+// Carries: gradients of carries, then of captured values; xs: start carries, xs, gradients of outs and of start carries.
+class ScanPull {
+ public:
+  ScanPull(const Vjp& v, const ir::Graph& graph)
+      : graph_(graph), carries_(static_cast<std::size_t>(v.attrs.integer("carries"))), xs_(static_cast<std::size_t>(v.attrs.integer("xs"))),
+        outs_(static_cast<std::size_t>(v.attrs.integer("outs"))), captured_(part(v.in, carries_ + xs_, v.in.size() - carries_ - xs_)) {
+    for (std::size_t i = 0; i < v.in.size(); ++i)
+      if (is_floating(v.in[i].dtype()) && (i < carries_ || v.needs[i])) wanted_.push_back(i);
+  }
+
+  std::vector<Tensor> run(const Vjp& v) {
+    std::vector<Tensor> carry, xs = part(v.out, carries_ + outs_, carries_);
+    for (const std::size_t i : wanted_) {
+      if (i < carries_) carry.push_back(flowing(v, i));
+      else if (i >= carries_ + xs_) carry.push_back(zeros(v.in[i].shape(), v.in[i].dtype()));
+    }
+    xs = joined(xs, part(v.in, carries_, xs_));
+    for (std::size_t o = carries_; o < v.out.size(); ++o)
+      if (is_floating(v.out[o].dtype())) xs.push_back(flowing(v, o));
+    const std::vector<Tensor> pulled = record_scan([&](const auto& c, const auto& x) { return step(v, c, x); }, carry, xs,
+                                                   v.attrs.integer("length"), !v.attrs.flag("reverse"));
+    std::vector<Tensor> grads(v.in.size());
+    std::size_t next_carry = 0, next_out = carry.size();
+    for (const std::size_t i : wanted_) grads[i] = i < carries_ || i >= carries_ + xs_ ? pulled[next_carry++] : pulled[next_out++];
+    return grads;
+  }
+
+ private:
+  ScanStep step(const Vjp& v, const std::vector<Tensor>& carry, const std::vector<Tensor>& x) const {
+    const std::vector<Tensor> inputs = joined(part(x, 0, carries_ + xs_), captured_);
+    std::vector<Tensor> marked;
+    for (const Tensor& input : inputs) marked.push_back(identity(input));
+    const std::vector<Tensor> outputs = tensors_of(ir::inline_graph(graph_, values_of(marked)));
+    std::vector<Tensor> ends, seeds, wrt;
+    std::size_t next_carry = 0, next_x = carries_ + xs_;
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (!is_floating(v.out[o].dtype())) continue;
+      ends.push_back(outputs[o]);
+      seeds.push_back(o < carries_ ? carry[next_carry++] : x[next_x++]);
+    }
+    for (const std::size_t i : wanted_) wrt.push_back(marked[i]);
+    const std::vector<Tensor> grads = gradients(ends, seeds, wrt);
+    ScanStep result;
+    for (std::size_t w = 0; w < wanted_.size(); ++w) {
+      if (wanted_[w] < carries_) result.carry.push_back(grads[w]);
+      else if (wanted_[w] < carries_ + xs_) result.out.push_back(grads[w]);
+      else result.carry.push_back(carry[next_carry++] + grads[w]);   // summed over the steps
+    }
+    return result;
+  }
+
+  const ir::Graph& graph_;
+  std::size_t carries_, xs_, outs_;
+  std::vector<Tensor> captured_;
+  std::vector<std::size_t> wanted_;   // inputs whose gradient is computed: carries always, the rest when asked for
+};
+
+std::vector<Tensor> scan_gradient(const Vjp& v) {
+  const std::shared_ptr<const ir::Graph> graph = v.out[0].node()->regions[0];
+  return ScanPull(v, *graph).run(v);
+}
+
+}  // namespace
+
+const OpRecord& scan_record() { return scan_op.record(); }
+
+ScanResult scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs, const ScanOptions& options) {
+  const std::int64_t length = common_length(xs, options);
+  const std::vector<Tensor> all = record_scan(body, carry, xs, length, options.reverse);
+  const std::size_t outs = all.size() - 2 * carry.size();
+  return {part(all, 0, carry.size()), part(all, carry.size(), outs)};
+}
+
+}  // namespace varve
