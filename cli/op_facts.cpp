@@ -31,10 +31,12 @@ bool has_kernel(const backend::Backend& backend, const ir::Node& node) {
   return false;
 }
 
-bool compiles(const backend::Backend& backend, const ir::Node& node) {
+// One generated kernel that computes just this node.
+bool fuses(const backend::Backend& backend, const ir::Node& node) {
+  if (!backend.fuses()) return false;
   try {
-    compiler::compile(alone(node), backend);
-    return true;
+    const auto plan = compiler::compile(alone(node), backend);
+    return plan->steps.size() == 1 && plan->steps[0].op == node.op->name;
   } catch (const Error&) {
     return false;  // refused by all: that is the answer
   }
@@ -45,10 +47,9 @@ std::string how_it_runs(const backend::Backend& backend, const OpRecord& op, con
   if (&op == &ir::input_op() || &op == &ir::constant_op()) return "input";
   if (op.view) return "view";
   if (sample && !sample->regions.empty()) return "loop";
-  if (sample && has_kernel(backend, *sample)) return backend.fuses() && op.elementwise() ? "fused" : "kernel";
-  if (op.decompose) return "decomposed";
-  if (sample && compiles(backend, *sample)) return backend.fuses() ? "fused" : "decomposed";
-  return "-";
+  if (sample && has_kernel(backend, *sample)) return "kernel";
+  if (sample && fuses(backend, *sample)) return "fused";
+  return op.decompose || op.elementwise() ? "decomposed" : "-";
 }
 
 std::string gradient_of(const OpRecord& op) {

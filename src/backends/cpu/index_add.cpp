@@ -85,8 +85,30 @@ void scatter(const Scatter& s, const RunArgs& args) {
                [&](std::int64_t begin, std::int64_t end) { each_row(begin, end, s.lanes, add_lane); });
 }
 
+// Rows so short that sorting would cost more than adding: one thread adds them all as they come.
+template <class T, class I>
+void scatter_directly(const Scatter& s, const RunArgs& args) {
+  const std::int64_t inner = s.y.inner, slab = s.y.size * inner;
+  const I* indices = static_cast<const I*>(args.in[s.indices]);
+  const std::int64_t bytes = s.y.outer * slab * static_cast<std::int64_t>(sizeof(T));
+  s.from_zero ? zero_bytes(args.out[0], bytes) : copy_bytes(args.out[0], args.in[s.x], bytes);
+  parallel_for(s.y.outer, s.grain, [&](std::int64_t begin, std::int64_t end) {
+    each_row(begin * s.count, end * s.count, s.count, [&](std::int64_t o, std::int64_t j) {
+      const std::int64_t index = indices[j];
+      if (index < 0 || index >= s.y.size) return args.errors->note(s.text, index);
+      T* row = static_cast<T*>(args.out[0]) + o * slab + index * inner;
+      const T* update = static_cast<const T*>(args.in[s.updates]) + (o * s.count + j) * inner;
+      for (std::int64_t i = 0; i < inner; ++i)
+        row[i] = cast_to<T>(cast_to<Sum<T>>(load_as<T>(row, i)) + cast_to<Sum<T>>(load_as<T>(update, i)));
+    });
+  });
+}
+
 template <class T, class I>
 Prepared prepare_scatter(const Scatter& s) {
+  constexpr std::int64_t kShort = 64;  // bytes
+  if (s.count == 0 || (sizeof(T) != 2 && s.y.inner * static_cast<std::int64_t>(sizeof(T)) <= kShort))
+    return backend::prepared([s](const RunArgs& args) { scatter_directly<T, I>(s, args); });
   const auto scratch = 2 * static_cast<std::size_t>(s.count);
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   if (s.count < most && s.y.size < most)
@@ -100,7 +122,7 @@ Prepared prepare_scatter(const Task& task, Scatter s) {
   const std::int64_t bytes = s.count * s.y.inner * element_bytes(task.dtype_out());
   constexpr std::int64_t kMostLanes = 64;
   s.lanes = std::clamp<std::int64_t>(bytes / grain_for(1), 1, kMostLanes);
-  s.grain = grain_for(bytes / s.lanes);
+  s.grain = grain_for(bytes / s.lanes);  // long rows: pieces; short ones: repetitions
   return dispatch(task.dtype_out(), [&]<class T>(std::type_identity<T>) {
     return dispatch_index(task.dtype_in(s.indices),
                           [&]<class I>(std::type_identity<I>) { return prepare_scatter<T, I>(s); });

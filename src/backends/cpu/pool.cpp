@@ -36,6 +36,11 @@ struct Range {
   std::int64_t begin, end;
 };
 
+// Some of the channels.
+struct Strip {
+  std::int64_t first, count;
+};
+
 // The cells of x under one window.
 struct Cells {
   Range rows, columns;
@@ -61,8 +66,8 @@ double divisor(const Pool& p, const Cells& cells) {
          static_cast<double>(cells.columns.end - cells.columns.begin);
 }
 
-// each(image, cells, pixel of y, first channel, how many), for every window and strip of channels: a strip at a time
-// stays in the kernel's stack. Rows of y are split among threads.
+// each(image, cells, pixel of y, strip), for every window and strip of channels, whose state has room on the stack.
+// Rows of y are split among threads.
 template <class F>
 void each_window(const Pool& p, std::int64_t bytes, F each) {
   const std::int64_t work = p.out_width * p.channels * bytes * std::min<std::int64_t>(p.window[0] * p.window[1], 64);
@@ -73,10 +78,80 @@ void each_window(const Pool& p, std::int64_t bytes, F each) {
         cells.columns = covered(p, 1, column);
         const std::int64_t pixel = (image * p.out_height + row) * p.out_width + column;
         for (std::int64_t c = 0; c < p.channels; c += kChannels)
-          each(image, cells, pixel, c, std::min(kChannels, p.channels - c));
+          each(image, cells, pixel, Strip{c, std::min(kChannels, p.channels - c)});
       }
     });
   });
+}
+
+// ---- loops along the channels: functions of their own, so that the compiler has only pointers to tell apart
+
+template <class T>
+T chosen(bool first, T a, T b) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    T result;
+    result.bits = first ? a.bits : b.bits;  // a choice between structures is a choice of addresses: no SIMD
+    return result;
+  } else {
+    return first ? a : b;
+  }
+}
+
+template <class T>
+void take_larger(const T* in, T* out, std::int64_t n) {
+  using K = Ordered<T>;
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T value = in[i], best = out[i];
+    out[i] = chosen(beats<true>(cast_to<K>(value), cast_to<K>(best)), value, best);
+  }
+}
+
+template <class T>
+void start_largest(const T* in, Ordered<T>* best, std::int32_t* which, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    best[i] = cast_to<Ordered<T>>(load_as<T>(in, i));
+    which[i] = 0;
+  }
+}
+
+template <class T>
+void follow_largest(const T* in, std::int32_t number, Ordered<T>* best, std::int32_t* which, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Ordered<T> value = cast_to<Ordered<T>>(load_as<T>(in, i)), before = best[i];
+    const bool better = beats<true>(value, before);
+    best[i] = better ? value : before;
+    which[i] = better ? number : which[i];
+  }
+}
+
+template <class T>
+void take_where(const std::int32_t* which, std::int32_t number, const T* in, T* out, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = chosen(which[i] == number, T{in[i]}, T{out[i]});
+}
+
+template <class T, class S>
+void add_where(const std::int32_t* which, std::int32_t number, const T* in, S* sums, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    const S value = cast_to<S>(load_as<T>(in, i));
+    sums[i] += which[i] == number ? value : S{0};
+  }
+}
+
+template <class T, class S>
+void add(const T* in, S* sums, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) sums[i] += cast_to<S>(in[i]);
+}
+
+template <class From, class To, class S>
+void divide(const From* in, To* out, S count, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = cast_to<To>(cast_to<S>(in[i]) / count);
 }
 
 // ---- maximum: the first of equals in window order; NaN is larger than anything
@@ -86,46 +161,24 @@ Prepared prepare_max(const Pool& p) {
   return backend::prepared([p](const RunArgs& args) {
     const T* x = static_cast<const T*>(args.in[0]);
     T* y = static_cast<T*>(args.out[0]);
-    each_window(p, sizeof(T),
-                [&](std::int64_t image, const Cells& cells, std::int64_t to, std::int64_t c, std::int64_t n) {
-                  using K = Ordered<T>;
-                  T* out = y + to * p.channels + c;
-                  const T* origin = x + image * p.height * p.width * p.channels + c;
-                  each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
-                    const T* in = origin + pixel * p.channels;
-                    if (number == 0) {
-                      std::copy_n(in, n, out);
-                      return;
-                    }
-#pragma omp simd
-                    for (std::int64_t i = 0; i < n; ++i)
-                      out[i] = beats<true>(cast_to<K>(in[i]), cast_to<K>(out[i])) ? in[i] : out[i];
-                  });
-                });
+    each_window(p, sizeof(T), [&](std::int64_t image, const Cells& cells, std::int64_t to, Strip c) {
+      T* out = y + to * p.channels + c.first;
+      const T* origin = x + image * p.height * p.width * p.channels + c.first;
+      each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
+        const T* in = origin + pixel * p.channels;
+        number == 0 ? static_cast<void>(std::copy_n(in, c.count, out)) : take_larger(in, out, c.count);
+      });
+    });
   });
 }
 
 // Which cell of the window holds each channel's maximum.
 template <class T>
 void find_largest(const Pool& p, const T* origin, const Cells& cells, std::int64_t n, std::int32_t* which) {
-  using K = Ordered<T>;
-  K best[kChannels];
+  Ordered<T> best[kChannels];
   each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
     const T* in = origin + pixel * p.channels;
-    if (number == 0) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        best[i] = cast_to<K>(load_as<T>(in, i));
-        which[i] = 0;
-      }
-      return;
-    }
-#pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) {
-      const K value = cast_to<K>(load_as<T>(in, i));
-      const bool better = beats<true>(value, best[i]);
-      best[i] = better ? value : best[i];
-      which[i] = better ? number : which[i];
-    }
+    number == 0 ? start_largest(in, best, which, n) : follow_largest(in, number, best, which, n);
   });
 }
 
@@ -137,18 +190,14 @@ Prepared prepare_max_gather(const Pool& p) {
     const T* x = static_cast<const T*>(args.in[0]);
     const V* values = static_cast<const V*>(args.in[1]);
     V* y = static_cast<V*>(args.out[0]);
-    each_window(p, 2 * sizeof(T),
-                [&](std::int64_t image, const Cells& cells, std::int64_t to, std::int64_t c, std::int64_t n) {
-                  const std::int64_t origin = image * p.height * p.width * p.channels + c;
-                  std::int32_t which[kChannels];
-                  find_largest(p, x + origin, cells, n, which);
-                  V* out = y + to * p.channels + c;
-                  each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
-                    const V* in = values + origin + pixel * p.channels;
-#pragma omp simd
-                    for (std::int64_t i = 0; i < n; ++i) out[i] = which[i] == number ? in[i] : out[i];
-                  });
-                });
+    each_window(p, 2 * sizeof(T), [&](std::int64_t image, const Cells& cells, std::int64_t to, Strip c) {
+      const std::int64_t origin = image * p.height * p.width * p.channels + c.first;
+      std::int32_t which[kChannels];
+      find_largest(p, x + origin, cells, c.count, which);
+      each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
+        take_where(which, number, values + origin + pixel * p.channels, y + to * p.channels + c.first, c.count);
+      });
+    });
   });
 }
 
@@ -174,7 +223,17 @@ Range reaching(const Pool& p, Range rows) {
   return {begin, std::min((rows.end - 1 + p.before[0]) / p.stride[0] + 1, p.out_height)};
 }
 
-// add(sums of the image, band, cells, pixel of y, first channel, how many); then the sums are stored as T.
+// Where dy stands, and the rows of x that this thread may write.
+struct Place {
+  std::int64_t image, pixel;
+  Range band;
+
+  bool owns(const Pool& p, std::int64_t x_pixel) const {
+    return x_pixel >= band.begin * p.width && x_pixel < band.end * p.width;
+  }
+};
+
+// add(sums of the image, place, cells, strip) for every window; then the sums are stored as T.
 template <class T, class F>
 void each_window_of_bands(const Pool& p, const RunArgs& args, F add) {
   using S = Stored<T>;
@@ -200,7 +259,7 @@ void each_window_of_bands(const Pool& p, const RunArgs& args, F add) {
                        cells.columns = covered(p, 1, column);
                        const std::int64_t pixel = (image * p.out_height + row) * p.out_width + column;
                        for (std::int64_t c = 0; c < p.channels; c += kChannels)
-                         add(sums, image, band, cells, pixel, c, std::min(kChannels, p.channels - c));
+                         add(sums, Place{image, pixel, band}, cells, Strip{c, std::min(kChannels, p.channels - c)});
                      }
                    }
                    if constexpr (!std::is_same_v<S, T>)
@@ -210,30 +269,20 @@ void each_window_of_bands(const Pool& p, const RunArgs& args, F add) {
                });
 }
 
-bool holds(const Pool& p, const Range& band, std::int64_t pixel) {
-  return pixel >= band.begin * p.width && pixel < band.end * p.width;
-}
-
 // x, dy -> dx: each dy goes to the place of its maximum.
 template <class T>
 Prepared prepare_max_grad(const Pool& p) {
   using S = Stored<T>;
   const auto run = [p](const RunArgs& args) {
     const T *x = static_cast<const T*>(args.in[0]), *dy = static_cast<const T*>(args.in[1]);
-    each_window_of_bands<T>(p, args,
-                            [&](S* sums, std::int64_t image, const Range& band, const Cells& cells, std::int64_t from,
-                                std::int64_t c, std::int64_t n) {
-                              std::int32_t which[kChannels];
-                              find_largest(p, x + image * p.height * p.width * p.channels + c, cells, n, which);
-                              const T* in = dy + from * p.channels + c;
-                              each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
-                                if (!holds(p, band, pixel)) return;
-                                S* to = sums + pixel * p.channels + c;
-#pragma omp simd
-                                for (std::int64_t i = 0; i < n; ++i)
-                                  to[i] += which[i] == number ? cast_to<S>(load_as<T>(in, i)) : S{0};
-                              });
-                            });
+    each_window_of_bands<T>(p, args, [&](S* sums, const Place& at, const Cells& cells, Strip c) {
+      std::int32_t which[kChannels];
+      find_largest(p, x + at.image * p.height * p.width * p.channels + c.first, cells, c.count, which);
+      const T* in = dy + at.pixel * p.channels + c.first;
+      each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
+        if (at.owns(p, pixel)) add_where(which, number, in, sums + pixel * p.channels + c.first, c.count);
+      });
+    });
   };
   return backend::prepared(run, sum_bytes<T>(p));
 }
@@ -245,22 +294,14 @@ Prepared prepare_average(const Pool& p) {
   return backend::prepared([p](const RunArgs& args) {
     const T* x = static_cast<const T*>(args.in[0]);
     T* y = static_cast<T*>(args.out[0]);
-    each_window(p, sizeof(T),
-                [&](std::int64_t image, const Cells& cells, std::int64_t to, std::int64_t c, std::int64_t n) {
-                  using S = Stored<T>;
-                  S sums[kChannels];
-                  std::fill_n(sums, n, S{0});
-                  const T* origin = x + image * p.height * p.width * p.channels + c;
-                  each_cell(p, cells, [&](std::int32_t, std::int64_t pixel) {
-                    const T* in = origin + pixel * p.channels;
-#pragma omp simd
-                    for (std::int64_t i = 0; i < n; ++i) sums[i] += cast_to<S>(in[i]);
-                  });
-                  const auto count = static_cast<S>(divisor(p, cells));
-                  T* out = y + to * p.channels + c;
-#pragma omp simd
-                  for (std::int64_t i = 0; i < n; ++i) out[i] = cast_to<T>(sums[i] / count);
-                });
+    each_window(p, sizeof(T), [&](std::int64_t image, const Cells& cells, std::int64_t to, Strip c) {
+      using S = Stored<T>;
+      S sums[kChannels];
+      std::fill_n(sums, c.count, S{0});
+      const T* origin = x + image * p.height * p.width * p.channels + c.first;
+      each_cell(p, cells, [&](std::int32_t, std::int64_t pixel) { add(origin + pixel * p.channels, sums, c.count); });
+      divide(sums, y + to * p.channels + c.first, static_cast<S>(divisor(p, cells)), c.count);
+    });
   });
 }
 
@@ -270,21 +311,13 @@ Prepared prepare_average_grad(const Pool& p) {
   using S = Stored<T>;
   const auto run = [p](const RunArgs& args) {
     const T* dy = static_cast<const T*>(args.in[0]);
-    each_window_of_bands<T>(p, args,
-                            [&](S* sums, std::int64_t, const Range& band, const Cells& cells, std::int64_t from,
-                                std::int64_t c, std::int64_t n) {
-                              S shares[kChannels];
-                              const T* in = dy + from * p.channels + c;
-                              const auto count = static_cast<S>(divisor(p, cells));
-#pragma omp simd
-                              for (std::int64_t i = 0; i < n; ++i) shares[i] = cast_to<S>(in[i]) / count;
-                              each_cell(p, cells, [&](std::int32_t, std::int64_t pixel) {
-                                if (!holds(p, band, pixel)) return;
-                                S* to = sums + pixel * p.channels + c;
-#pragma omp simd
-                                for (std::int64_t i = 0; i < n; ++i) to[i] += shares[i];
-                              });
-                            });
+    each_window_of_bands<T>(p, args, [&](S* sums, const Place& at, const Cells& cells, Strip c) {
+      S shares[kChannels];
+      divide(dy + at.pixel * p.channels + c.first, shares, static_cast<S>(divisor(p, cells)), c.count);
+      each_cell(p, cells, [&](std::int32_t, std::int64_t pixel) {
+        if (at.owns(p, pixel)) add(shares, sums + pixel * p.channels + c.first, c.count);
+      });
+    });
   };
   return backend::prepared(run, sum_bytes<T>(p));
 }

@@ -68,21 +68,27 @@ Prepared uniform(const Task& task) { return real(task, fill_uniform); }
 Prepared normal(const Task& task) { return real(task, fill_normal); }
 Prepared bits(const Task& task) { return converted<std::int64_t>(task, fill_bits); }
 
+// By value all of it: what is read through a pointer might be what is written.
+template <class T, class S>
+void drop(const T* x, T* out, const float* chance, std::int64_t count, float rate, S keep) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    const S scaled = cast_to<S>(x[i]) / keep;
+    out[i] = cast_to<T>(chance[i] >= rate ? scaled : S{0});
+  }
+}
+
 // One pass: the mask is drawn where it is used and never stored. The comparison is made in f32, as every backend does.
 Prepared dropout(const Task& task) {
   const std::int64_t count = task.shape_out().numel(), stream = task.attrs.integer("stream");
   const double rate = task.attrs.number("rate");
   return dispatch(task.dtype_out(), [&]<class T>(std::type_identity<T>) {
     using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const auto keep = static_cast<S>(1 - rate);
-    const auto threshold = static_cast<float>(rate);
     return backend::prepared([=](const RunArgs& args) {
       const T* x = static_cast<const T*>(args.in[0]);
       T* out = static_cast<T*>(args.out[0]);
       draw(fill_uniform, count, source(args, 1, stream), [&](const float* chance, std::int64_t at, std::int64_t n) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i)
-          out[at + i] = cast_to<T>(chance[i] >= threshold ? cast_to<S>(x[at + i]) / keep : S{0});
+        drop(x + at, out + at, chance, n, static_cast<float>(rate), static_cast<S>(1 - rate));
       });
     });
   });

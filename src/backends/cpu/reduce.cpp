@@ -242,6 +242,15 @@ template <class T>
 using Accumulated = std::conditional_t<std::is_same_v<Sum<T>, std::uint64_t>, std::int64_t, T>;
 
 template <class T>
+void sum_row(const T* x, Accumulated<T>* out, std::int64_t size) {
+  Running<T> total = 0;
+  for (std::int64_t k = 0; k < size; ++k) {
+    total += cast_to<Running<T>>(load_as<T>(x, k));
+    out[k] = cast_to<Accumulated<T>>(total);
+  }
+}
+
+template <class T>
 void sum_columns(const T* x, Accumulated<T>* out, const Rows& rows, std::int64_t count) {
   Running<T> totals[kColumns] = {};
   for (std::int64_t k = 0; k < rows.size; ++k) {
@@ -264,8 +273,12 @@ Prepared cumsum(const Task& task) {
       parallel_for(rows.outer * chunks, grain_for(bytes), [&](std::int64_t first, std::int64_t last) {
         each_row(first, last, chunks, [&](std::int64_t o, std::int64_t chunk) {
           const std::int64_t begin = o * rows.size * rows.inner + chunk * kColumns;
-          sum_columns(static_cast<const T*>(args.in[0]) + begin, static_cast<Accumulated<T>*>(args.out[0]) + begin,
-                      rows, std::min(kColumns, rows.inner - chunk * kColumns));
+          const T* x = static_cast<const T*>(args.in[0]) + begin;
+          auto* out = static_cast<Accumulated<T>*>(args.out[0]) + begin;
+          if (rows.inner == 1)
+            sum_row(x, out, rows.size);
+          else
+            sum_columns(x, out, rows, std::min(kColumns, rows.inner - chunk * kColumns));
         });
       });
     });

@@ -40,7 +40,7 @@ Reduce reduction(const ir::Node& node) {
 bool rounds(const ir::Node& node) {
   if (!node.is("cast")) return false;
   const DType from = node.inputs[0].type().dtype, to = node.types[0].dtype;
-  if (to == boolean) return false;
+  if (to == boolean || from == boolean) return false;   // flags are exact in every type
   return size_of(to) < size_of(from) || is_floating(from) != is_floating(to) || (is_floating(to) && size_of(to) == 2);
 }
 
@@ -54,7 +54,6 @@ struct Cluster {
   Shape shape;
   DType compute = f32;
   std::vector<bool> axes;     // reduced ones; empty while there is no reduction
-  int first = 0, last = 0;    // positions
 };
 
 std::vector<bool> reduced_axes(const ir::Node& node) {
@@ -89,6 +88,7 @@ class Fusion {
           if (a != b) users_[static_cast<std::size_t>(a)].push_back(b);
     }
     for (const ir::Value& output : draft.graph.outputs) outputs_.insert(output);
+    find_horizons();
   }
 
   void run() {
@@ -112,8 +112,9 @@ class Fusion {
     return std::any_of(users_[i].begin(), users_[i].end(), [&](int user) { return !loose_[static_cast<std::size_t>(user)]; });
   }
 
+  void find_horizons();
   void place(int i);
-  bool cyclic(const std::vector<int>& members, int first, int last) const;
+  bool cyclic(const std::vector<int>& members) const;
   bool try_merge(int a, int b);
   void emit(const Cluster& cluster);
   std::size_t count_inputs(const std::vector<int>& members) const;
@@ -123,51 +124,58 @@ class Fusion {
   std::unordered_map<const ir::Node*, int> position_;
   std::vector<std::vector<int>> users_;
   std::vector<bool> loose_;
+  std::vector<int> horizon_;   // per position: no path from beyond it leads back to here
   std::vector<int> cluster_of_;
   std::vector<Cluster> clusters_;
   std::unordered_set<ir::Value, ir::ValueHash> outputs_;
 };
 
-// A path that leaves the set and comes back would make it wait for itself.
-bool Fusion::cyclic(const std::vector<int>& members, int first, int last) const {
-  std::vector<bool> inside(static_cast<std::size_t>(last - first) + 1, false), seen(static_cast<std::size_t>(last - first) + 1, false);
-  for (const int m : members) inside[static_cast<std::size_t>(m - first)] = true;
+// Edges lead forward, but for those within a unit: a position that no unit straddles is a point of no return.
+void Fusion::find_horizons() {
+  std::vector<int> straddling(order_.size() + 1, 0);
+  for (const Unit& unit : draft_.units) {
+    std::size_t low = order_.size(), high = 0;
+    for (const ir::NodePtr& node : unit.claim.nodes) {
+      low = std::min(low, at(node));
+      high = std::max(high, at(node));
+    }
+    if (low >= high) continue;
+    ++straddling[low];
+    --straddling[high];
+  }
+  std::partial_sum(straddling.begin(), straddling.end(), straddling.begin());
+  horizon_.resize(order_.size());
+  for (std::size_t i = order_.size(); i-- > 0;)
+    horizon_[i] = straddling[i] == 0 ? static_cast<int>(i) : horizon_[i + 1];
+}
+
+// A path that leaves the set and comes back would make it wait for itself. Other groups are single kernels too: reaching
+// one member reaches all, earlier ones included.
+bool Fusion::cyclic(const std::vector<int>& members) const {
+  const int horizon = horizon_[static_cast<std::size_t>(members.back())];
+  std::vector<bool> inside(static_cast<std::size_t>(horizon) + 1, false), seen = inside;
+  for (const int m : members) inside[static_cast<std::size_t>(m)] = true;
   std::vector<int> stack;
-  auto push_users = [&](int i, bool from_inside) {
-    for (const int user : users_[static_cast<std::size_t>(i)]) {
-      if (user > last || user < first) continue;
-      const auto slot = static_cast<std::size_t>(user - first);
-      if (inside[slot]) {
-        if (!from_inside || ends_group(*order_[static_cast<std::size_t>(i)])) return true;
-        continue;
-      }
-      if (!seen[slot]) {
-        seen[slot] = true;
-        stack.push_back(user);
-      }
-    }
-    return false;
-  };
-  // Other groups are single kernels too: reaching one member reaches all.
-  auto push_group = [&](int i) {
-    const int c = cluster_of_[static_cast<std::size_t>(i)];
-    if (c < 0) return;
-    for (const int m : clusters_[static_cast<std::size_t>(c)].members) {
-      if (m < first || m > last) continue;
-      const auto slot = static_cast<std::size_t>(m - first);
-      if (!inside[slot] && !seen[slot]) {
-        seen[slot] = true;
-        stack.push_back(m);
-      }
-    }
+  auto push = [&](int i) {
+    if (i > horizon || inside[static_cast<std::size_t>(i)] || seen[static_cast<std::size_t>(i)]) return;
+    seen[static_cast<std::size_t>(i)] = true;
+    stack.push_back(i);
   };
   for (const int m : members)
-    if (push_users(m, true)) return true;
+    for (const int user : users_[static_cast<std::size_t>(m)]) {
+      const bool within = user <= horizon && inside[static_cast<std::size_t>(user)];
+      if (within && ends_group(*order_[static_cast<std::size_t>(m)])) return true;
+      push(user);
+    }
   while (!stack.empty()) {
-    const int i = stack.back();
+    const auto i = static_cast<std::size_t>(stack.back());
     stack.pop_back();
-    push_group(i);
-    if (push_users(i, false)) return true;
+    if (cluster_of_[i] >= 0)
+      for (const int m : clusters_[static_cast<std::size_t>(cluster_of_[i])].members) push(m);
+    for (const int user : users_[i]) {
+      if (user <= horizon && inside[static_cast<std::size_t>(user)]) return true;
+      push(user);
+    }
   }
   return false;
 }
@@ -192,15 +200,12 @@ bool Fusion::try_merge(int a, int b) {
   members.insert(members.end(), from.members.begin(), from.members.end());
   std::sort(members.begin(), members.end());
   if (members.size() > kMostNodes || count_inputs(members) > kMostInputs) return false;
-  const int first = members.front(), last = members.back();
   for (const int m : from.members) cluster_of_[static_cast<std::size_t>(m)] = a;
-  if (cyclic(members, first, last)) {
+  if (cyclic(members)) {
     for (const int m : from.members) cluster_of_[static_cast<std::size_t>(m)] = b;
     return false;
   }
   into.members = std::move(members);
-  into.first = first;
-  into.last = last;
   if (into.axes.empty()) into.axes = from.axes;
   from.members.clear();
   return true;
@@ -209,7 +214,7 @@ bool Fusion::try_merge(int a, int b) {
 // A node starts a group of its own, which then joins the groups of its producers where that is legal.
 void Fusion::place(int i) {
   const ir::NodePtr& node = order_[static_cast<std::size_t>(i)];
-  Cluster own{{i}, space(*node), compute_dtype(*node), {}, i, i};
+  Cluster own{{i}, space(*node), compute_dtype(*node), {}};
   if (reduction(*node) != Reduce::none) own.axes = reduced_axes(*node);
   cluster_of_[static_cast<std::size_t>(i)] = static_cast<int>(clusters_.size());
   clusters_.push_back(std::move(own));
