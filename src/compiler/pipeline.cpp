@@ -20,18 +20,29 @@ ir::Graph optimize(ir::Graph graph) {
   return graph;
 }
 
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+namespace {
+
+std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> layouts,
+                                          const std::vector<bool>& parameters) {
   const Trace recording;   // decompositions record nodes that nobody may evaluate
-  Draft draft = select(optimize(graph), backend, std::move(input_layouts));
+  Draft draft = select(optimize(graph), backend, std::move(layouts));
+  draft.parameters = parameters;
   if (backend.fuses()) fuse(draft);
   resolve_views(draft);
+  choose_layouts(draft);
   return make_plan(std::move(draft));
 }
 
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend) {
+}  // namespace
+
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+  return compile_draft(graph, backend, std::move(input_layouts), {});
+}
+
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, const std::vector<bool>& parameters) {
   std::vector<Layout> layouts;
   for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));
-  return compile(graph, backend, std::move(layouts));
+  return compile_draft(graph, backend, std::move(layouts), parameters);
 }
 
 }  // namespace varve::compiler

@@ -32,11 +32,14 @@ Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layou
 void fuse(Draft& draft);
 // Aliases views, inserts the copies that kernels need, orders units by dependence.
 void resolve_views(Draft& draft);
+// Private layouts for parameters that the program only reads.
+void choose_layouts(Draft& draft);
 // The order with a low peak, memory for every value, kernels prepared.
 std::shared_ptr<const Plan> make_plan(Draft draft);
 
 // The whole way. Inputs are bound with these layouts.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend);   // contiguous inputs
+// Contiguous inputs; those marked as parameters may be asked for in a private layout.
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, const std::vector<bool>& parameters = {});
 
 }  // namespace varve::compiler

@@ -9,10 +9,16 @@
 namespace varve::compiler {
 namespace {
 
+ir::PackedPtr packed_layout(const Draft& draft, const ir::Value& value) {
+  for (std::size_t i = 0; value.node->op == &ir::input_op() && i < draft.graph.inputs.size(); ++i)
+    if (draft.graph.inputs[i] == value.node) return draft.packed[i];
+  return nullptr;
+}
+
 backend::Port port_of(const Draft& draft, const ir::Value& value) {
   Layout layout = *layout_of(draft, value);
   layout.offset = 0;   // the pointer is the first element
-  return {value.type(), std::move(layout), nullptr};
+  return {value.type(), std::move(layout), packed_layout(draft, value)};
 }
 
 Place place_of(const Draft& draft, const Memory& memory, const ir::Value& value) {
@@ -93,7 +99,7 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
     memory.written[in] = true;
   }
   for (std::size_t i = 0; i < draft.graph.inputs.size(); ++i)
-    plan->inputs.push_back({draft.graph.inputs[i]->types[0], draft.input_layouts[i], nullptr});
+    plan->inputs.push_back({draft.graph.inputs[i]->types[0], draft.input_layouts[i], draft.packed[i]});
   for (const ir::Value& output : draft.graph.outputs) plan->outputs.push_back(output.type());
   plan->updates = draft.graph.updates;
   plan->written = memory.written;

@@ -75,7 +75,6 @@ NodePtr with_inputs(const Node& node, std::vector<Value> inputs) {
   copy->regions = node.regions;
   copy->extension = node.extension;
   copy->origin = node.origin;
-  copy->place = node.place;
   return copy;
 }
 

@@ -65,7 +65,6 @@ struct Node {
   Extension extension;
   Origin origin;
   int depth = 1;          // longest chain of nodes without a value that ends here
-  std::string place;      // device; empty: wherever it is evaluated
   std::unique_ptr<Slot[]> slots;
 
   Node() = default;

@@ -18,10 +18,11 @@ runtime::Program& CompiledFn::program(const Tensor* const* args, std::size_t cou
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < count; ++i) types.push_back(args[i]->type());
   runtime::Traced traced = runtime::trace(fn_, types);
-  const std::size_t constants = traced.constants.size();
+  std::string captured;
+  for (const auto& constant : traced.constants) captured += cat("captured constant ", constant->type.str(), "\n");
   programs_.emplace_front(std::move(traced), std::move(types), device);
   if (runtime::explains()) {
-    runtime::print_explanation(cat(options_.name, " (", constants, " captured constants)"), programs_.front().plan());
+    runtime::print_explanation(options_.name, programs_.front().plan(), captured);
   }
   while (programs_.size() > kMostPrograms) programs_.pop_back();
   return programs_.front();

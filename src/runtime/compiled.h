@@ -41,6 +41,12 @@ class Program {
   void bind_results(std::vector<Tensor>& results);
   void finish(std::vector<Tensor>& results);
   Tensor& fresh_result(std::size_t output);
+  const void* repacked(std::size_t variable, const void* data);
+
+  struct Repacked {
+    std::shared_ptr<ir::Storage> storage;
+    std::uint64_t version = 0;
+  };
 
   Traced traced_;
   std::vector<TensorType> args_;
@@ -48,6 +54,7 @@ class Program {
   std::shared_ptr<const compiler::Plan> plan_;
   std::unique_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;
+  std::vector<Repacked> repacked_;              // of variables that the program reads in a private layout
   std::vector<std::vector<Tensor>> recycled_;   // results handed out before, taken again once nobody holds them
 };
 

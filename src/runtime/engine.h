@@ -14,7 +14,7 @@ std::size_t cached_programs();   // of lazy code
 void clear_cache();
 
 bool explains();   // VARVE_EXPLAIN=1
-void print_explanation(const std::string& name, const compiler::Plan& plan);
+void print_explanation(const std::string& name, const compiler::Plan& plan, const std::string& captured = "");
 
 void fill_scalar(const ir::Node& fill, void* out);                // the literal's one element
 std::shared_ptr<ir::Array> scalar_array(const ir::Node& fill);

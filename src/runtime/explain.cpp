@@ -15,9 +15,9 @@ bool explains() {
   return on;
 }
 
-void print_explanation(const std::string& name, const compiler::Plan& plan) {
+void print_explanation(const std::string& name, const compiler::Plan& plan, const std::string& captured) {
   std::cerr << "-- " << name << ": " << plan.steps.size() << " kernels, arena " << human_bytes(plan.arena_bytes) << "\n"
-            << plan.text << plan.explain << std::flush;
+            << plan.text << captured << plan.explain << std::flush;
 }
 
 void fill_scalar(const ir::Node& fill, void* out) {

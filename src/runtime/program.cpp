@@ -30,7 +30,10 @@ Tensor copied(const Tensor& value) {
 
 Program::Program(Traced traced, std::vector<TensorType> args, std::string device)
     : traced_(std::move(traced)), args_(std::move(args)), device_(std::move(device)) {
-  plan_ = compiler::compile(traced_.graph, backend_named(device_));
+  std::vector<bool> parameters(traced_.graph.inputs.size(), false);
+  for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
+  plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters);
+  repacked_.resize(traced_.variables.size());
   traced_.graph.outputs.clear();   // the recorded nodes have done their work
   recycled_.resize(traced_.results);
 }
@@ -44,7 +47,7 @@ bool Program::matches(const Tensor* const* args, std::size_t count, const std::s
 
 std::int64_t Program::peak_bytes() const {
   std::size_t bytes = plan_->arena_bytes;
-  for (const backend::Port& input : plan_->inputs) bytes += input.type.bytes();
+  for (const backend::Port& input : plan_->inputs) bytes += input.type.bytes() + (input.packed ? input.packed->bytes() : 0);
   for (std::size_t o = 0; o < plan_->outputs.size(); ++o)
     if (plan_->returned[o]) bytes += plan_->outputs[o].bytes();
   return static_cast<std::int64_t>(bytes);
@@ -67,12 +70,25 @@ void Program::bind_variables() {
     unpack(state);
     const void* data = state.held.data();
     const std::size_t input = args_.size() + v;
+    if (plan_->inputs[input].packed) data = repacked(v, data);
     if (plan_->written[input] && !exclusive(state.held)) {
       state.held = copied(state.held);
       data = array_of(state.held)->data();
     }
     execution_->bind_input(static_cast<int>(input), const_cast<void*>(data));
   }
+}
+
+// The parameter in the layout that the program reads, packed anew when the variable was assigned since.
+const void* Program::repacked(std::size_t variable, const void* data) {
+  const ir::PackedLayout& layout = *plan_->inputs[args_.size() + variable].packed;
+  Repacked& copy = repacked_[variable];
+  const std::uint64_t version = traced_.variables[variable]->version;
+  if (!copy.storage) copy.storage = ir::new_storage(layout.bytes());
+  else if (copy.version == version) return copy.storage->data;
+  layout.pack(data, copy.storage->data);
+  copy.version = version;
+  return copy.storage->data;
 }
 
 // A tensor of this result's type that nobody holds any more, or a new one.

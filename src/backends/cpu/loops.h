@@ -57,6 +57,7 @@ struct Rows {
 // f(o, j) for rows [begin, end) of a nest of loops with `count` steps inside: rows number o · count + j.
 template <class F>
 void each_row(std::int64_t begin, std::int64_t end, std::int64_t count, F f) {
+  if (begin >= end) return;
   std::int64_t o = begin / count, j = begin % count;
   for (std::int64_t row = begin; row < end; ++row) {
     f(o, j);

@@ -25,7 +25,7 @@ void set_lifetimes(const std::vector<int>& order, Memory& memory) {
 }
 
 // May this output lie where this input lies, both in the arena and the input read here for the last time?
-bool may_share(const Draft& draft, const Memory& memory, const Unit& unit, std::size_t output, std::size_t input, int now) {
+bool may_share(const Memory& memory, const Unit& unit, std::size_t output, std::size_t input, int now) {
   const ir::Value& in = unit.claim.inputs[input];
   const int from = memory.of.at(source(in));
   const Buffer& a = memory.buffers[static_cast<std::size_t>(root(memory, from))];
@@ -35,20 +35,15 @@ bool may_share(const Draft& draft, const Memory& memory, const Unit& unit, std::
   if (in.type() != unit.claim.outputs[output].type()) return false;
   for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)   // read through another view at the same time
     if (i != input && source(unit.claim.inputs[i]) == source(in) && unit.claim.inputs[i] != in) return false;
-  (void)draft;
   return true;
 }
 
 void share_in_place(const Draft& draft, const std::vector<int>& order, Memory& memory) {
   for (std::size_t t = 0; t < order.size(); ++t) {
     const Unit& unit = draft.units[static_cast<std::size_t>(order[t])];
-    std::vector<std::pair<int, int>> pairs = unit.claim.in_place;
-    if (unit.map)
-      for (int o = 0; o < static_cast<int>(unit.claim.outputs.size()); ++o)
-        for (int i = 0; i < static_cast<int>(unit.claim.inputs.size()); ++i) pairs.push_back({o, i});
     std::vector<int> taken;
-    for (const auto& [o, i] : pairs) {
-      if (!may_share(draft, memory, unit, static_cast<std::size_t>(o), static_cast<std::size_t>(i), static_cast<int>(t))) continue;
+    for (const auto& [o, i] : unit.claim.in_place) {
+      if (!may_share(memory, unit, static_cast<std::size_t>(o), static_cast<std::size_t>(i), static_cast<int>(t))) continue;
       const int into = root(memory, memory.of.at(source(unit.claim.inputs[static_cast<std::size_t>(i)])));
       if (std::find(taken.begin(), taken.end(), into) != taken.end()) continue;
       taken.push_back(into);

@@ -67,45 +67,31 @@ class Fusion {
   explicit Fusion(Draft& draft) : draft_(draft), order_(ir::topological(draft.graph)) {
     for (std::size_t i = 0; i < order_.size(); ++i) position_[order_[i].get()] = static_cast<int>(i);
     std::unordered_set<const ir::Node*> covered;
-    std::unordered_map<const ir::Node*, int> unit_of;
     for (const Unit& unit : draft.units)
-      for (const ir::NodePtr& node : unit.claim.nodes) {
-        covered.insert(node.get());
-        unit_of[node.get()] = static_cast<int>(&unit - draft.units.data());
-      }
+      for (const ir::NodePtr& node : unit.claim.nodes) covered.insert(node.get());
     cluster_of_.assign(order_.size(), -1);
     users_.resize(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       for (const ir::Value& input : order_[i]->inputs) users_[at(input.node)].push_back(static_cast<int>(i));
       loose_.push_back(!covered.count(order_[i].get()) && !is_view(*order_[i]) && order_[i]->op != &ir::input_op());
     }
-    // A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
-    for (const Unit& unit : draft.units) {
-      std::vector<int> members;
-      for (const ir::NodePtr& node : unit.claim.nodes) members.push_back(static_cast<int>(at(node)));
-      for (const int a : members)
-        for (const int b : members)
-          if (a != b) users_[static_cast<std::size_t>(a)].push_back(b);
-    }
+    add_units(draft.units);
     for (const ir::Value& output : draft.graph.outputs) outputs_.insert(output);
     find_horizons();
   }
 
   void run() {
     for (std::size_t i = 0; i < order_.size(); ++i)
-      if (loose_[i] && (!is_constant(*order_[i]) || read_from_memory(i))) place(static_cast<int>(i));
+      if (loose_[i] && (!is_constant(order_[i]) || read_from_memory(i))) place(static_cast<int>(i));
     for (std::size_t c = 0; c < clusters_.size(); ++c)
       if (!clusters_[c].members.empty()) emit(clusters_[c]);
   }
 
  private:
   std::size_t at(const ir::NodePtr& node) const { return static_cast<std::size_t>(position_.at(node.get())); }
-  // Scalars known at compile time become immediates of whoever reads them.
-  bool is_constant(const ir::Node& node) const { return node.is("fill") && node.types[0].shape.rank() == 0 && !output_node(node); }
-  bool output_node(const ir::Node& node) const {
-    for (const ir::Value& output : outputs_)
-      if (output.node.get() == &node) return true;
-    return false;
+  // Scalars known at compile time become immediates of whoever reads them, unless a backend makes them its own way.
+  bool is_constant(const ir::NodePtr& node) const {
+    return node->is("fill") && node->types[0].shape.rank() == 0 && loose_[at(node)] && !outputs_.count({node, 0});
   }
 
   bool read_from_memory(std::size_t i) const {
@@ -123,12 +109,35 @@ class Fusion {
   std::vector<ir::NodePtr> order_;
   std::unordered_map<const ir::Node*, int> position_;
   std::vector<std::vector<int>> users_;
+  std::vector<int> extent_;   // of a position: how far units that begin up to it reach
   std::vector<bool> loose_;
   std::vector<int> horizon_;   // per position: no path from beyond it leads back to here
   std::vector<int> cluster_of_;
   std::vector<Cluster> clusters_;
   std::unordered_set<ir::Value, ir::ValueHash> outputs_;
+  std::vector<int> inside_, seen_;   // by position: the number of the search that set it
+  int search_ = 0;
 };
+
+// A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
+void Fusion::add_units(const std::vector<Unit>& units) {
+  extent_.resize(order_.size());
+  std::iota(extent_.begin(), extent_.end(), 0);
+  for (const Unit& unit : units) {
+    std::vector<int> members;
+    for (const ir::NodePtr& node : unit.claim.nodes) members.push_back(static_cast<int>(at(node)));
+    if (members.empty()) continue;
+    for (const int a : members)
+      for (const int b : members)
+        if (a != b) users_[static_cast<std::size_t>(a)].push_back(b);
+    const auto [first, last] = std::minmax_element(members.begin(), members.end());
+    extent_[static_cast<std::size_t>(*first)] = std::max(extent_[static_cast<std::size_t>(*first)], *last);
+  }
+  for (std::size_t i = 1; i < extent_.size(); ++i) extent_[i] = std::max(extent_[i], extent_[i - 1]);
+  for (std::size_t i = extent_.size(); i-- > 0;) extent_[i] = extent_[i] > static_cast<int>(i) ? extent_[static_cast<std::size_t>(extent_[i])] : extent_[i];
+  inside_.assign(order_.size(), 0);
+  seen_.assign(order_.size(), 0);
+}
 
 // Edges lead forward, but for those within a unit: a position that no unit straddles is a point of no return.
 void Fusion::find_horizons() {
@@ -149,31 +158,31 @@ void Fusion::find_horizons() {
     horizon_[i] = straddling[i] == 0 ? static_cast<int>(i) : horizon_[i + 1];
 }
 
-// A path that leaves the set and comes back would make it wait for itself. Other groups are single kernels too: reaching
-// one member reaches all, earlier ones included.
-bool Fusion::cyclic(const std::vector<int>& members) const {
-  const int horizon = horizon_[static_cast<std::size_t>(members.back())];
-  std::vector<bool> inside(static_cast<std::size_t>(horizon) + 1, false), seen = inside;
-  for (const int m : members) inside[static_cast<std::size_t>(m)] = true;
+// A path that leaves the set and comes back would make it wait for itself. It may go back in the order, through another
+// kernel that has nodes on both sides.
+bool Fusion::cyclic(const std::vector<int>& members) {
+  ++search_;
+  const int last = extent_[static_cast<std::size_t>(members.back())];
+  for (const int m : members) inside_[static_cast<std::size_t>(m)] = search_;
   std::vector<int> stack;
   auto push = [&](int i) {
-    if (i > horizon || inside[static_cast<std::size_t>(i)] || seen[static_cast<std::size_t>(i)]) return;
-    seen[static_cast<std::size_t>(i)] = true;
+    if (i > last || seen_[static_cast<std::size_t>(i)] == search_ || inside_[static_cast<std::size_t>(i)] == search_) return;
+    seen_[static_cast<std::size_t>(i)] = search_;
     stack.push_back(i);
   };
   for (const int m : members)
     for (const int user : users_[static_cast<std::size_t>(m)]) {
-      const bool within = user <= horizon && inside[static_cast<std::size_t>(user)];
-      if (within && ends_group(*order_[static_cast<std::size_t>(m)])) return true;
+      if (inside_[static_cast<std::size_t>(user)] == search_ && ends_group(*order_[static_cast<std::size_t>(m)])) return true;
       push(user);
     }
   while (!stack.empty()) {
-    const auto i = static_cast<std::size_t>(stack.back());
+    const int i = stack.back();
     stack.pop_back();
-    if (cluster_of_[i] >= 0)
-      for (const int m : clusters_[static_cast<std::size_t>(cluster_of_[i])].members) push(m);
-    for (const int user : users_[i]) {
-      if (user <= horizon && inside[static_cast<std::size_t>(user)]) return true;
+    // Other groups are single kernels too: reaching one member reaches all.
+    if (const int c = cluster_of_[static_cast<std::size_t>(i)]; c >= 0)
+      for (const int m : clusters_[static_cast<std::size_t>(c)].members) push(m);
+    for (const int user : users_[static_cast<std::size_t>(i)]) {
+      if (inside_[static_cast<std::size_t>(user)] == search_) return true;
       push(user);
     }
   }
@@ -237,7 +246,7 @@ void Fusion::emit(const Cluster& cluster) {
   auto read = [&](const ir::Value& value) {
     const auto known = exprs.find(value);
     if (known != exprs.end()) return known->second;
-    if (is_constant(*value.node)) return expr::Expr(value.node->attrs.number("value"));
+    if (is_constant(value.node)) return expr::Expr(value.node->attrs.number("value"));
     const expr::Expr input = expr::Expr::input(static_cast<int>(group.inputs.size()));
     group.inputs.push_back(value);
     exprs.emplace(value, input);
@@ -273,7 +282,13 @@ void Fusion::emit(const Cluster& cluster) {
   backend::Claim claim = draft_.backend->claim_group(group);
   if (!claim.accepted()) throw Error(cat("no kernel for a generated group of backend '", draft_.backend->name(), "': ", claim.refusal));
   draft_.explain += cat(claim.kernel, "  <-  group of ", group.nodes.size(), " over ", group.shape.str(), "\n");
-  draft_.units.push_back({std::move(claim), nullptr, 0, true});
+  // Element by element, an output may take the place of any input that is read just there. A reduction may not: its
+  // inputs are read again after its first result is written.
+  for (int o = 0; o < static_cast<int>(group.outputs.size()); ++o)
+    for (int i = 0; i < static_cast<int>(group.inputs.size()); ++i)
+      if (group.reduce[static_cast<std::size_t>(o)] == Reduce::none && group.inputs[static_cast<std::size_t>(i)].type() == group.outputs[static_cast<std::size_t>(o)].type())
+        claim.in_place.push_back({o, i});
+  draft_.units.push_back({std::move(claim), nullptr, 0});
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 // List scheduling: of the units that may run, the one that leaves the least memory held.
-#include <algorithm>
-#include <limits>
 #include <set>
+#include <utility>
 
-#include "base/text.h"
 #include "compiler/memory.h"
 #include "varve/error.h"
 
@@ -12,27 +10,33 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const Draft& draft, const Memory& memory) : draft_(draft), memory_(memory), waiting_(draft.units.size(), 0), next_(draft.units.size()) {
-    for (const Buffer& buffer : memory.buffers) {
-      std::set<int> readers(buffer.readers.begin(), buffer.readers.end());
+  Scheduler(const Draft& draft, const Memory& memory)
+      : memory_(memory), waiting_(draft.units.size(), 0), growth_(draft.units.size(), 0), done_(draft.units.size(), false), next_(draft.units.size()), read_(draft.units.size()) {
+    for (std::size_t b = 0; b < memory.buffers.size(); ++b) {
+      const Buffer& buffer = memory.buffers[b];
+      const std::set<int> readers(buffer.readers.begin(), buffer.readers.end());
       remaining_.push_back(static_cast<int>(readers.size()));
-      if (buffer.writer < 0) continue;
-      for (const int reader : readers) edge(buffer.writer, reader);
+      for (const int reader : readers) {
+        read_[static_cast<std::size_t>(reader)].push_back(b);
+        if (buffer.writer >= 0) edge(buffer.writer, reader);
+        if (readers.size() == 1) growth_[static_cast<std::size_t>(reader)] -= held(buffer);
+      }
     }
     for (const auto& [first, then] : memory.before) edge(first, then);
-    for (std::size_t u = 0; u < draft.units.size(); ++u)
-      if (!waiting_[u]) ready_.push_back(static_cast<int>(u));
+    for (std::size_t u = 0; u < draft.units.size(); ++u) {
+      for (const ir::Value& output : draft.units[u].claim.outputs) growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
+      if (!waiting_[u]) ready_.insert({growth_[u], static_cast<int>(u)});
+    }
   }
 
   std::vector<int> run() {
     while (!ready_.empty()) {
-      const auto best = pick();
-      const int unit = ready_[best];
-      ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
+      const int unit = ready_.begin()->second;
+      ready_.erase(ready_.begin());
       order_.push_back(unit);
       finish(unit);
     }
-    if (order_.size() != draft_.units.size()) throw Error("schedule: the program waits for itself.");
+    if (order_.size() != done_.size()) throw Error("schedule: the program waits for itself.");
     return std::move(order_);
   }
 
@@ -42,54 +46,41 @@ class Scheduler {
     ++waiting_[static_cast<std::size_t>(then)];
   }
 
-  bool in_arena(int buffer) const {
-    const Buffer& b = memory_.buffers[static_cast<std::size_t>(buffer)];
-    return b.place.kind == Place::Kind::arena && b.shares < 0;
+  // Bytes that this buffer takes of the arena.
+  static std::int64_t held(const Buffer& buffer) {
+    return buffer.place.kind == Place::Kind::arena && buffer.shares < 0 ? static_cast<std::int64_t>(buffer.bytes) : 0;
   }
 
-  // Bytes held after the unit, less those before.
-  std::int64_t growth(int unit) const {
-    const backend::Claim& claim = draft_.units[static_cast<std::size_t>(unit)].claim;
-    std::int64_t bytes = 0;
-    for (const ir::Value& output : claim.outputs) {
-      const int buffer = memory_.of.at(output);
-      if (in_arena(buffer)) bytes += static_cast<std::int64_t>(memory_.buffers[static_cast<std::size_t>(buffer)].bytes);
+  // The one reader that is left will free the buffer.
+  void last_reader_of(std::size_t buffer) {
+    for (const int reader : memory_.buffers[buffer].readers) {
+      const auto r = static_cast<std::size_t>(reader);
+      if (done_[r]) continue;
+      const bool ready = ready_.erase({growth_[r], reader}) > 0;
+      growth_[r] -= held(memory_.buffers[buffer]);
+      if (ready) ready_.insert({growth_[r], reader});
+      return;
     }
-    std::set<int> inputs;
-    for (const ir::Value& input : claim.inputs) inputs.insert(memory_.of.at(source(input)));
-    for (const int buffer : inputs)
-      if (in_arena(buffer) && remaining_[static_cast<std::size_t>(buffer)] == 1)
-        bytes -= static_cast<std::int64_t>(memory_.buffers[static_cast<std::size_t>(buffer)].bytes);
-    return bytes;
-  }
-
-  std::size_t pick() const {
-    std::size_t best = 0;
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      const std::int64_t bytes = growth(ready_[i]);
-      if (bytes < least || (bytes == least && ready_[i] < ready_[best])) {
-        least = bytes;
-        best = i;
-      }
-    }
-    return best;
   }
 
   void finish(int unit) {
-    std::set<int> inputs;
-    for (const ir::Value& input : draft_.units[static_cast<std::size_t>(unit)].claim.inputs) inputs.insert(memory_.of.at(source(input)));
-    for (const int buffer : inputs) --remaining_[static_cast<std::size_t>(buffer)];
-    for (const int user : next_[static_cast<std::size_t>(unit)])
-      if (--waiting_[static_cast<std::size_t>(user)] == 0) ready_.push_back(user);
+    const auto u = static_cast<std::size_t>(unit);
+    done_[u] = true;
+    for (const std::size_t buffer : read_[u])
+      if (--remaining_[buffer] == 1) last_reader_of(buffer);
+    for (const int user : next_[u])
+      if (--waiting_[static_cast<std::size_t>(user)] == 0) ready_.insert({growth_[static_cast<std::size_t>(user)], user});
   }
 
-  const Draft& draft_;
   const Memory& memory_;
   std::vector<int> waiting_;
+  std::vector<std::int64_t> growth_;               // bytes held after the unit, less those before, as things stand
+  std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
-  std::vector<int> remaining_;   // readers of a buffer that have not run
-  std::vector<int> ready_, order_;
+  std::vector<std::vector<std::size_t>> read_;     // buffers that each unit reads
+  std::vector<int> remaining_;                     // readers of a buffer that have not run
+  std::set<std::pair<std::int64_t, int>> ready_;   // by growth, then as recorded
+  std::vector<int> order_;
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ class Selection {
       if (!free(claim)) continue;
       draft.explain += cat(claim.kernel, "  <-  ", describe(*node), "\n", refused);
       for (const ir::NodePtr& covered : claim.nodes) covered_.insert(covered.get());
-      draft.units.push_back({std::move(claim), nullptr, 0, false});
+      draft.units.push_back({std::move(claim), nullptr, 0});
       return;
     }
     if (backend_.fuses() && is_fusible(*node)) return;
@@ -132,6 +132,7 @@ Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layou
       draft.graph = std::move(graph);
       draft.backend = &backend;
       draft.input_layouts = std::move(input_layouts);
+      for (std::size_t i = 0; i < draft.graph.inputs.size(); ++i) draft.input_at[draft.graph.inputs[i].get()] = i;
       return draft;
     }
     graph = optimize(decompose(graph, selection.unclaimed(), selection.refusals(), backend));

@@ -16,19 +16,24 @@ namespace {
 
 class StateUpdates {
  public:
-  StateUpdates(const Draft& draft, Memory& memory) : draft_(draft), memory_(memory) {}
+  StateUpdates(const Draft& draft, Memory& memory) : draft_(draft), memory_(memory), next_(draft.units.size()) {
+    for (const Buffer& buffer : memory.buffers)
+      if (buffer.writer >= 0) next_[static_cast<std::size_t>(buffer.writer)].insert(next_[static_cast<std::size_t>(buffer.writer)].end(), buffer.readers.begin(), buffer.readers.end());
+  }
 
   // The output takes the input's buffer when its kernel can and every other reader comes before.
   bool in_place(int input, const ir::Value& output) {
     const int buffer = memory_.of.at(output), state = memory_.of.at({draft_.graph.inputs[static_cast<std::size_t>(input)], 0});
     const int writer = memory_.buffers[static_cast<std::size_t>(buffer)].writer;
     if (writer < 0 || !can_share(writer, output, input)) return false;
+    const std::vector<bool> later = after(writer);
+    for (const int reader : memory_.buffers[static_cast<std::size_t>(state)].readers)
+      if (reader != writer && later[static_cast<std::size_t>(reader)]) return false;
     for (const int reader : memory_.buffers[static_cast<std::size_t>(state)].readers) {
       if (reader == writer) continue;
-      if (depends(reader, writer)) return false;
+      memory_.before.push_back({reader, writer});
+      next_[static_cast<std::size_t>(reader)].push_back(writer);
     }
-    for (const int reader : memory_.buffers[static_cast<std::size_t>(state)].readers)
-      if (reader != writer) memory_.before.push_back({reader, writer});
     return true;
   }
 
@@ -45,34 +50,30 @@ class StateUpdates {
     }
     if (reads_otherwise) return false;
     if (!reads) return true;   // does not look at the old value at all
-    if (unit.map) return true;
     return std::any_of(unit.claim.in_place.begin(), unit.claim.in_place.end(), [&](const auto& pair) {
       return unit.claim.outputs[static_cast<std::size_t>(pair.first)] == output && unit.claim.inputs[static_cast<std::size_t>(pair.second)] == state;
     });
   }
 
-  // Does `unit` need, directly or through others, what `on` writes?
-  bool depends(int unit, int on) const {
+  // Units that must wait for this one. An update is mostly the last of its kind: the search ends where it began.
+  std::vector<bool> after(int unit) const {
     std::vector<bool> seen(draft_.units.size(), false);
     std::vector<int> stack{unit};
     while (!stack.empty()) {
       const int u = stack.back();
       stack.pop_back();
-      if (u == on) return true;
-      if (seen[static_cast<std::size_t>(u)]) continue;
-      seen[static_cast<std::size_t>(u)] = true;
-      for (const ir::Value& input : draft_.units[static_cast<std::size_t>(u)].claim.inputs) {
-        const int writer = memory_.buffers[static_cast<std::size_t>(memory_.of.at(source(input)))].writer;
-        if (writer >= 0) stack.push_back(writer);
+      for (const int user : next_[static_cast<std::size_t>(u)]) {
+        if (seen[static_cast<std::size_t>(user)]) continue;
+        seen[static_cast<std::size_t>(user)] = true;
+        stack.push_back(user);
       }
-      for (const auto& [first, then] : memory_.before)
-        if (then == u) stack.push_back(first);
     }
-    return false;
+    return seen;
   }
 
   const Draft& draft_;
   Memory& memory_;
+  std::vector<std::vector<int>> next_;   // units that wait for each unit
 };
 
 int add_buffer(Memory& memory, Place::Kind kind, int index, std::size_t bytes, int writer) {

@@ -125,8 +125,7 @@ std::optional<Layout> layout_of(const Draft& draft, const ir::Value& value) {
   while (is_view(*chain.back().node)) chain.push_back(chain.back().node->inputs[0]);
   const ir::Value& base = chain.back();
   std::optional<Layout> layout = contiguous(base.type().shape);
-  for (std::size_t i = 0; base.node->op == &ir::input_op() && i < draft.graph.inputs.size(); ++i)
-    if (draft.graph.inputs[i] == base.node) layout = draft.input_layouts[i];
+  if (const auto input = draft.input_at.find(base.node.get()); input != draft.input_at.end()) layout = draft.input_layouts[input->second];
   for (auto it = chain.rbegin() + 1; layout && it != chain.rend(); ++it) {
     const std::vector<TensorType> in = ir::input_types(*it->node);
     layout = it->node->op->view({*it->node->op, in, it->node->attrs}, *layout, it->type());
