@@ -20,7 +20,8 @@ struct ValueAndGrads {
 ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs);
 }  // namespace detail
 
-// dsum(output)/dx of a scalar output for each x, zeros where nothing flows.
+// dsum(output)/dx of a scalar output for each x, zeros where nothing flows. A tensor that was read before this is called
+// is a constant: grad, value_and_grad and vjp have no such limit.
 std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& wrt);
 // The same for several outputs, each with the gradient that flows into it.
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <tuple>
@@ -38,13 +39,26 @@ namespace detail {
 using ProgramFn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 class CompiledFn;
 std::shared_ptr<CompiledFn> compile(ProgramFn fn, CompileOptions options);
-// Runs the program for these arguments, made at the first call with such shapes. `results` are overwritten.
-void call(CompiledFn& fn, const Tensor* const* args, std::size_t count, std::vector<Tensor>& results);
+// A call: the program for these arguments, made at the first call with such shapes, is run by one thread at a time, which
+// keeps it until the results are taken.
+class Running {
+ public:
+  Running(CompiledFn& fn, const Tensor* const* args, std::size_t count);
+  const std::vector<Tensor>& results() const { return *results_; }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  std::vector<Tensor> inlined_;   // inside a trace: recorded, not run
+  const std::vector<Tensor>* results_ = &inlined_;
+};
+inline void call(CompiledFn& fn, const Tensor* const* args, std::size_t count, std::vector<Tensor>& results) {
+  results = Running(fn, args, count).results();
+}
 std::int64_t peak_bytes(CompiledFn& fn, const std::vector<Tensor>& args);
 std::string text(CompiledFn& fn, const std::vector<Tensor>& args);        // the graph as compiled, and who claimed what
 std::string graphviz(CompiledFn& fn, const std::vector<Tensor>& args);
 Profile profile(CompiledFn& fn, const std::vector<Tensor>& args, int repeats);
-std::size_t programs(const CompiledFn& fn);
+std::size_t programs(CompiledFn& fn);
 
 inline std::vector<Tensor> pack() { return {}; }
 inline std::vector<Tensor> pack(Tensor t) { return {std::move(t)}; }
@@ -93,12 +107,11 @@ class Compiled {
   R operator()(const A&... args) {
     static_assert(sizeof...(A) == N, "a compiled function takes as many tensors as the function it was made of");
     if constexpr (N == 0) {
-      detail::call(*fn_, nullptr, 0, results_);
+      return detail::Unpack<R>::get(detail::Running(*fn_, nullptr, 0).results());
     } else {
       const Tensor* pointers[] = {&static_cast<const Tensor&>(args)...};
-      detail::call(*fn_, pointers, N, results_);
+      return detail::Unpack<R>::get(detail::Running(*fn_, pointers, N).results());
     }
-    return detail::Unpack<R>::get(results_);
   }
 
   template <class... A>
@@ -114,7 +127,6 @@ class Compiled {
 
  private:
   std::shared_ptr<detail::CompiledFn> fn_;
-  std::vector<Tensor> results_;
 };
 
 template <class F>

@@ -1,5 +1,7 @@
 #include "varve/autodiff.h"
 
+#include <mutex>
+
 #include "autodiff/reverse.h"
 #include "base/text.h"
 #include "tensor/record.h"
@@ -47,6 +49,7 @@ const OpRecord& with_gradient_op() { return with_gradient.record(); }
 
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt) {
   if (outputs.size() != seeds.size()) throw Error(cat("gradients: ", outputs.size(), " outputs but ", seeds.size(), " seeds."));
+  const std::lock_guard lock(ir::graph_mutex());
   ReverseWalk walk(wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(outputs[i], seeds[i]);
   std::vector<Tensor> grads = walk.run();
@@ -86,6 +89,10 @@ Pullback vjp(const detail::TensorFn& f, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> marked;
   for (const Tensor& input : inputs) marked.push_back(identity(input));
   std::vector<Tensor> outputs = f(marked);
+  // Outputs may be read before the pullback is called: what was recorded since stays a graph.
+  const std::lock_guard lock(ir::graph_mutex());
+  for (const ir::NodePtr& node : ir::topological(values_of(outputs)))
+    if (!marked.empty() && node->id >= marked[0].node()->id) node->kept = true;
   return {outputs, [outputs, marked](const std::vector<Tensor>& dys) { return gradients(outputs, dys, marked); }};
 }
 
@@ -106,14 +113,16 @@ detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp) {
 
 detail::TensorFn checkpoint_many(detail::TensorFn f) {
   return [f = std::move(f)](const std::vector<Tensor>& in) {
+    VariableLog first;
     const std::vector<Tensor> out = f(in);
     const std::size_t inputs = in.size();
-    return attach(in, out, [f, inputs](const Vjp& v) {
+    return attach(in, out, [f, inputs, seen = first.take()](const Vjp& v) {
       // The barrier makes the second computation wait for the gradient, and keeps it apart from the first.
       const std::vector<Tensor> dys = defined_dys(v);
       std::vector<Tensor> held(v.in.begin(), v.in.begin() + static_cast<std::ptrdiff_t>(inputs));
       held.insert(held.end(), dys.begin(), dys.end());
       const std::vector<Tensor> fresh = barrier(held);
+      const VariableReplay replay(seen);
       const std::vector<Tensor> again = f({fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(inputs)});
       // The walk goes on through the new outputs, captured tensors included.
       return Pulled{std::vector<Tensor>(v.in.size()), again, {fresh.begin() + static_cast<std::ptrdiff_t>(inputs), fresh.end()}};

@@ -91,7 +91,6 @@ void ReverseWalk::accumulate(const ir::Value& value, const Tensor& dy) {
 }
 
 std::vector<Tensor> ReverseWalk::run() {
-  const std::lock_guard lock(ir::graph_mutex());
   while (!pending_.empty()) {
     const ir::NodePtr node = pending_.top();
     pending_.pop();

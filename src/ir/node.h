@@ -64,6 +64,7 @@ struct Node {
   std::vector<std::shared_ptr<const Graph>> regions;
   Extension extension;
   Origin origin;
+  bool kept = false;      // a pullback still walks through it: evaluation leaves its inputs
   int depth = 1;          // longest chain of nodes without a value that ends here
   std::unique_ptr<Slot[]> slots;
 

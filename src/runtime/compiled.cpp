@@ -28,20 +28,29 @@ runtime::Program& CompiledFn::program(const Tensor* const* args, std::size_t cou
   return programs_.front();
 }
 
-void CompiledFn::call(const Tensor* const* args, std::size_t count, std::vector<Tensor>& results, std::vector<double>* seconds) {
-  if (Trace::current()) {   // part of a larger program
-    std::vector<Tensor> in;
-    for (std::size_t i = 0; i < count; ++i) in.push_back(*args[i]);
-    results = fn_(in);
-    return;
-  }
-  const std::lock_guard lock(mutex_);
+std::vector<Tensor> CompiledFn::record(const Tensor* const* args, std::size_t count) {
+  std::vector<Tensor> in;
+  for (std::size_t i = 0; i < count; ++i) in.push_back(*args[i]);
+  return fn_(in);
+}
+
+const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds) {
   runtime::Program& program = this->program(args, count);
   if (program.arena_bytes() && (!arena_ || arena_->bytes < program.arena_bytes())) {
     arena_ = nullptr;   // first give back, then take
     arena_ = ir::new_storage(program.arena_bytes());
   }
-  program.run(args, arena_, results, seconds);
+  program.run(args, arena_, results_, seconds);
+  return results_;
+}
+
+Running::Running(CompiledFn& fn, const Tensor* const* args, std::size_t count) {
+  if (Trace::current() || GradientScope::current()) {
+    inlined_ = fn.record(args, count);
+  } else {
+    lock_ = fn.lock();
+    results_ = &fn.run(args, count);
+  }
 }
 
 namespace {
@@ -55,22 +64,31 @@ std::vector<const Tensor*> pointers(const std::vector<Tensor>& args) {
 std::shared_ptr<CompiledFn> compile(ProgramFn fn, CompileOptions options) {
   return std::make_shared<CompiledFn>(std::move(fn), std::move(options));
 }
-void call(CompiledFn& fn, const Tensor* const* args, std::size_t count, std::vector<Tensor>& results) { fn.call(args, count, results); }
-std::int64_t peak_bytes(CompiledFn& fn, const std::vector<Tensor>& args) { return fn.program(pointers(args).data(), args.size()).peak_bytes(); }
+std::int64_t peak_bytes(CompiledFn& fn, const std::vector<Tensor>& args) {
+  const auto lock = fn.lock();
+  return fn.program(pointers(args).data(), args.size()).peak_bytes();
+}
 std::string text(CompiledFn& fn, const std::vector<Tensor>& args) {
+  const auto lock = fn.lock();
   const compiler::Plan& plan = fn.program(pointers(args).data(), args.size()).plan();
   return plan.text + plan.explain;
 }
-std::string graphviz(CompiledFn& fn, const std::vector<Tensor>& args) { return fn.program(pointers(args).data(), args.size()).plan().graphviz; }
-std::size_t programs(const CompiledFn& fn) { return fn.programs(); }
+std::string graphviz(CompiledFn& fn, const std::vector<Tensor>& args) {
+  const auto lock = fn.lock();
+  return fn.program(pointers(args).data(), args.size()).plan().graphviz;
+}
+std::size_t programs(CompiledFn& fn) {
+  const auto lock = fn.lock();
+  return fn.programs();
+}
 
 Profile profile(CompiledFn& fn, const std::vector<Tensor>& args, int repeats) {
   if (repeats < 1) throw Error(cat("profile: needs at least one repeat, got ", repeats, "."));
-  std::vector<Tensor> results;
   std::vector<double> seconds;
   const std::vector<const Tensor*> in = pointers(args);
-  fn.call(in.data(), in.size(), results);   // warm
-  for (int i = 0; i < repeats; ++i) fn.call(in.data(), in.size(), results, &seconds);
+  const auto lock = fn.lock();
+  fn.run(in.data(), in.size());   // warm
+  for (int i = 0; i < repeats; ++i) fn.run(in.data(), in.size(), &seconds);
   return runtime::make_profile(fn.program(in.data(), in.size()).plan(), seconds, repeats);
 }
 

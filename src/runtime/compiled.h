@@ -51,6 +51,8 @@ class Program {
   Traced traced_;
   std::vector<TensorType> args_;
   std::string device_;
+  int threads_;            // kernels are prepared for a number of threads
+  bool deterministic_;
   std::shared_ptr<const compiler::Plan> plan_;
   std::unique_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;
@@ -66,7 +68,10 @@ class CompiledFn {
  public:
   CompiledFn(ProgramFn fn, CompileOptions options) : fn_(std::move(fn)), options_(std::move(options)) {}
 
-  void call(const Tensor* const* args, std::size_t count, std::vector<Tensor>& results, std::vector<double>* seconds = nullptr);
+  // Programs, their arena and their results belong to whoever holds this.
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  std::vector<Tensor> record(const Tensor* const* args, std::size_t count);   // as part of something larger
+  const std::vector<Tensor>& run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds = nullptr);
   runtime::Program& program(const Tensor* const* args, std::size_t count);
   std::size_t programs() const { return programs_.size(); }
 
@@ -77,6 +82,7 @@ class CompiledFn {
   std::mutex mutex_;
   std::list<runtime::Program> programs_;   // most recently used first
   std::shared_ptr<ir::Storage> arena_;
+  std::vector<Tensor> results_;            // of the last call
 };
 
 }  // namespace varve::detail

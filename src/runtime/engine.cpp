@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "compiler/pipeline.h"
 #include "runtime/devices.h"
 #include "runtime/engine.h"
@@ -91,7 +92,7 @@ class Collector {
 
 // Equal for pending graphs that the same program computes.
 std::string key_of(const Pending& pending, const std::string& device) {
-  std::string key = device;
+  std::string key = cat(device, threads(), deterministic());   // kernels are prepared for a number of threads
   std::unordered_map<const ir::Node*, std::size_t> names;
   auto append_type = [&](const TensorType& type) { key += cat(static_cast<int>(type.dtype), type.shape.str()); };
   for (const ir::Value& leaf : pending.leaves) {
@@ -206,6 +207,7 @@ bool publish_view(const ir::NodePtr& node) {
 }
 
 void detach(const ir::NodePtr& node) {
+  if (node->kept) return;
   if (GradientScope::current()) keep_for_gradient(node);
   else node->inputs.clear();
 }

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "runtime/compiled.h"
 #include "runtime/devices.h"
 #include "runtime/engine.h"
@@ -29,7 +30,7 @@ Tensor copied(const Tensor& value) {
 }  // namespace
 
 Program::Program(Traced traced, std::vector<TensorType> args, std::string device)
-    : traced_(std::move(traced)), args_(std::move(args)), device_(std::move(device)) {
+    : traced_(std::move(traced)), args_(std::move(args)), device_(std::move(device)), threads_(threads()), deterministic_(deterministic()) {
   std::vector<bool> parameters(traced_.graph.inputs.size(), false);
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
   plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters);
@@ -39,7 +40,7 @@ Program::Program(Traced traced, std::vector<TensorType> args, std::string device
 }
 
 bool Program::matches(const Tensor* const* args, std::size_t count, const std::string& device) const {
-  if (count != args_.size() || device != device_) return false;
+  if (count != args_.size() || device != device_ || threads() != threads_ || deterministic() != deterministic_) return false;
   for (std::size_t i = 0; i < count; ++i)
     if (args[i]->type() != args_[i]) return false;
   return true;
@@ -125,15 +126,16 @@ void Program::finish(std::vector<Tensor>& results) {
 void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results, std::vector<double>* seconds) {
   if (!plan_->executes) throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
   if (!execution_) {
-    execution_ = std::make_unique<Execution>(plan_, false);
+    auto execution = std::make_unique<Execution>(plan_, false);   // kept once it is whole: memory may run out on the way
     for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
       if (!traced_.constants[c]->contiguous()) {
         auto copy = ir::new_array(traced_.constants[c]->type);
         ir::read_elements(*traced_.constants[c], copy->storage->data, copy->type.dtype);
         traced_.constants[c] = copy;
       }
-      execution_->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c), const_cast<std::byte*>(traced_.constants[c]->data()));
+      execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c), const_cast<std::byte*>(traced_.constants[c]->data()));
     }
+    execution_ = std::move(execution);
   }
   if (arena && arena->data != bound_arena_) {
     execution_->bind_arena(arena->data);

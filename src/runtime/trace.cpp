@@ -1,5 +1,4 @@
 // Running a function once on symbols: what it read, what it assigned, what it captured.
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -72,11 +71,15 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
     }
   }
   const std::vector<ir::Value> outside = captured(outputs, start + 1);
+  std::unordered_set<const ir::Node*> inputs;
+  for (const ir::NodePtr& input : traced.graph.inputs) inputs.insert(input.get());
+  std::vector<ir::Value> pending;
+  for (const ir::Value& value : outside)
+    if (!inputs.count(value.node.get()) && !at_hand(value)) pending.push_back(value);
+  if (!pending.empty()) evaluate(pending);
   ir::ValueMap constants;
   for (const ir::Value& value : outside) {
-    const bool argument = std::find(traced.graph.inputs.begin(), traced.graph.inputs.end(), value.node) != traced.graph.inputs.end();
-    if (argument) continue;
-    if (!at_hand(value)) evaluate({value});
+    if (inputs.count(value.node.get())) continue;
     traced.graph.inputs.push_back(ir::input_node(value.type(), "constant"));
     traced.constants.push_back(value.node->slots[static_cast<std::size_t>(value.index)].value());
     constants[value] = {traced.graph.inputs.back(), 0};

@@ -1,6 +1,7 @@
 #include "varve/tensor.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "base/text.h"
 #include "tensor/evaluator.h"
@@ -65,6 +66,9 @@ const Tensor& Tensor::eval() const {
 
 const void* Tensor::data() const {
   std::shared_ptr<const ir::Array> array = read(node_, index_);
+  if (array->contiguous()) return array->data();
+  const std::lock_guard lock(ir::graph_mutex());   // one copy, however many threads ask for it
+  array = node_->slots[static_cast<std::size_t>(index_)].value();
   if (array->contiguous()) return array->data();
   auto copy = ir::new_array(array->type);
   ir::read_elements(*array, copy->storage->data, array->type.dtype);

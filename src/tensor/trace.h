@@ -61,12 +61,50 @@ class GradientScope {
   const std::vector<Tensor>& aliases() const { return aliases_; }
 
  private:
-  friend class Variable;
+  friend struct VariableScopes;
   Tensor* find(const std::shared_ptr<Variable::State>& variable);
   std::vector<Variable> wrt_;
   std::vector<Tensor> aliases_;   // what the gradient is taken of
   std::vector<Tensor> now_;       // what a read gives: the alias, or what was assigned since
   GradientScope* outer_;
+};
+
+// What variables held when a function first looked at them.
+struct Seen {
+  std::shared_ptr<Variable::State> variable;
+  Tensor value;
+};
+
+// Notes that while a function runs.
+class VariableLog {
+ public:
+  VariableLog();
+  ~VariableLog();
+  VariableLog(const VariableLog&) = delete;
+  VariableLog& operator=(const VariableLog&) = delete;
+  std::vector<Seen> take() { return std::move(seen_); }
+
+ private:
+  friend struct VariableScopes;
+  std::vector<Seen> seen_;
+  VariableLog* outer_;
+};
+
+// A function that is called again for its gradient sees what it saw the first time, counters and statistics included, and
+// what it assigns now stays here.
+class VariableReplay {
+ public:
+  explicit VariableReplay(std::vector<Seen> seen);
+  ~VariableReplay();
+  VariableReplay(const VariableReplay&) = delete;
+  VariableReplay& operator=(const VariableReplay&) = delete;
+
+ private:
+  friend struct VariableScopes;
+  Tensor* find(const std::shared_ptr<Variable::State>& variable);
+  std::vector<Seen> now_;
+  GradientScope* gradient_;   // the innermost one when this began
+  VariableReplay* outer_;
 };
 
 // Nodes evaluated while a gradient is recorded keep their inputs until it is done.

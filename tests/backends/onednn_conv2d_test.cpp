@@ -112,7 +112,6 @@ TEST(OneDnnConv2d, Winograd) {
                      .pad_left = 1,
                      .pad_right = 1,
                      .bias = true,
-                     .activation = Activation::relu,
                      .winograd = true};
   const auto offered = Conv2d::prepare(Conv2dPass::forward, s);
   if (!offered) GTEST_SKIP() << offered.reason();

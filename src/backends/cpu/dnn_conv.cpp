@@ -59,18 +59,10 @@ std::size_t workspace_limit() {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(megabytes, 0, kMost)) << 20;
 }
 
-// Where Winograd's transforms cost less than the products they save.
-bool winograd_pays(const ConvShape& s, const DnnConvSpec& spec) {
-  constexpr std::int64_t kChannels = 16, kSide = 4;
-  return spec.dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 && s.stride_height == 1 &&
-         s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 && s.in_channels >= kChannels &&
-         s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
-}
-
 dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSpec& spec, std::int64_t images,
                               bool single_thread) {
   Conv2dSpec wanted = library_spec(s, spec, images, single_thread);
-  if (winograd_pays(s, spec)) {
+  if (prefers_winograd(s, spec.dtype)) {
     wanted.winograd = true;
     auto offered = Conv2d::prepare(library_pass(pass), wanted);
     if (offered && offered->scratch_bytes() <= workspace_limit()) return offered;
@@ -80,6 +72,13 @@ dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSp
 }
 
 }  // namespace
+
+bool prefers_winograd(const ConvShape& s, DType dtype) {
+  constexpr std::int64_t kChannels = 16, kSide = 4;
+  return dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 && s.stride_height == 1 &&
+         s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 && s.in_channels >= kChannels &&
+         s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
+}
 
 DnnConv::DnnConv(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec, const Setting& setting)
     : pass_(pass), shape_(shape), threads_(setting.threads), element_bytes_(element_bytes(spec.dtype)) {

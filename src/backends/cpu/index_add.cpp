@@ -45,11 +45,11 @@ void add_segment(T* row, const T* updates, std::int64_t inner, const Keyed<Key>*
   for (std::int64_t first = 0; first < inner; first += kColumns) {
     const std::int64_t width = std::min(kColumns, inner - first);
     Sum<T> sums[kColumns];
-    for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(load_as<T>(row, first + i));
+    for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(element(row, first + i));
     for (const Keyed<Key>* item = begin; item != end; ++item) {
       const T* update = updates + static_cast<std::int64_t>(item->place) * inner + first;
 #pragma omp simd
-      for (std::int64_t i = 0; i < width; ++i) sums[i] += cast_to<Sum<T>>(load_as<T>(update, i));
+      for (std::int64_t i = 0; i < width; ++i) sums[i] += cast_to<Sum<T>>(element(update, i));
     }
     for (std::int64_t i = 0; i < width; ++i) row[first + i] = cast_to<T>(sums[i]);
   }
@@ -99,7 +99,7 @@ void scatter_directly(const Scatter& s, const RunArgs& args) {
       T* row = static_cast<T*>(args.out[0]) + o * slab + index * inner;
       const T* update = static_cast<const T*>(args.in[s.updates]) + (o * s.count + j) * inner;
       for (std::int64_t i = 0; i < inner; ++i)
-        row[i] = cast_to<T>(cast_to<Sum<T>>(load_as<T>(row, i)) + cast_to<Sum<T>>(load_as<T>(update, i)));
+        row[i] = cast_to<T>(cast_to<Sum<T>>(element(row, i)) + cast_to<Sum<T>>(element(update, i)));
     });
   });
 }

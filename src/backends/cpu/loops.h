@@ -148,9 +148,35 @@ template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float,
                                std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>>;
 
-// The type that elements are compared in.
+// Element i. 16-bit types by their bits: copying a structure keeps GCC from making SIMD code of the loop around it.
 template <class T>
-using Ordered = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+T element(const T* data, std::int64_t i) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    T value;
+    value.bits = data[i].bits;
+    return value;
+  } else {
+    return load_as<T>(data, i);
+  }
+}
+
+// What elements are compared as. 16-bit floating-point types have integers of the same order, twice as many to a vector
+// as floats: the magnitude with the sign of the number, so that both zeros are equal.
+template <class T>
+using Ordered = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, std::int16_t, T>;
+
+template <bool kLargest, class T>
+Ordered<T> ordered(T value) {
+  if constexpr (std::is_same_v<Ordered<T>, T>) {
+    return value;
+  } else {
+    constexpr std::int16_t infinity = std::is_same_v<T, half> ? 0x7C00 : 0x7F80;
+    constexpr std::int16_t nan = kLargest ? 32767 : -32768;  // beats every number
+    const auto magnitude = static_cast<std::int16_t>(value.bits & 0x7FFF);
+    const auto number = static_cast<std::int16_t>(static_cast<std::int16_t>(value.bits) < 0 ? -magnitude : magnitude);
+    return magnitude > infinity ? nan : number;
+  }
+}
 
 // Whether `value` goes before `best` as the largest (or smallest): NaN beats every number, equals do not.
 template <bool kLargest, class K>

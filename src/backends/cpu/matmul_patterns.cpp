@@ -171,7 +171,9 @@ void claim_dnn_update(const Site& site, std::vector<Claim>& claims) {
 
 void claim_dnn_dense(const Site& site, std::vector<Claim>& claims) {
   if (site.node().types[0].dtype != f32) return;
-  for (const Epilogue& epilogue : epilogues_after(site)) claims.push_back(dense_claim(site, epilogue));
+  const Shape& a = site.node().inputs[0].type().shape;
+  const std::int64_t terms = a[a.rank() - (transposes_of(site.node()).a ? 2 : 1)];
+  for (const Epilogue& epilogue : epilogues_after(site, terms)) claims.push_back(dense_claim(site, epilogue));
 }
 
 void claim_dnn_matmul(const Site& site, std::vector<Claim>& claims) {

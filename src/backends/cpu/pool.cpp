@@ -86,24 +86,21 @@ void each_window(const Pool& p, std::int64_t bytes, F each) {
 
 // ---- loops along the channels: functions of their own, so that the compiler has only pointers to tell apart
 
+// out = first ? a : b, of the bits where the type is a structure.
 template <class T>
-T chosen(bool first, T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    T result;
-    result.bits = first ? a.bits : b.bits;  // a choice between structures is a choice of addresses: no SIMD
-    return result;
-  } else {
-    return first ? a : b;
-  }
+void choose(T* out, std::int64_t i, bool first, T a, T b) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+    out[i].bits = first ? a.bits : b.bits;
+  else
+    out[i] = first ? a : b;
 }
 
 template <class T>
 void take_larger(const T* in, T* out, std::int64_t n) {
-  using K = Ordered<T>;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const T value = in[i], best = out[i];
-    out[i] = chosen(beats<true>(cast_to<K>(value), cast_to<K>(best)), value, best);
+    const T value = element(in, i), best = element(out, i);
+    choose(out, i, beats<true>(ordered<true>(value), ordered<true>(best)), value, best);
   }
 }
 
@@ -111,7 +108,7 @@ template <class T>
 void start_largest(const T* in, Ordered<T>* best, std::int32_t* which, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    best[i] = cast_to<Ordered<T>>(load_as<T>(in, i));
+    best[i] = ordered<true>(element(in, i));
     which[i] = 0;
   }
 }
@@ -120,7 +117,7 @@ template <class T>
 void follow_largest(const T* in, std::int32_t number, Ordered<T>* best, std::int32_t* which, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const Ordered<T> value = cast_to<Ordered<T>>(load_as<T>(in, i)), before = best[i];
+    const Ordered<T> value = ordered<true>(element(in, i)), before = best[i];
     const bool better = beats<true>(value, before);
     best[i] = better ? value : before;
     which[i] = better ? number : which[i];
@@ -130,14 +127,14 @@ void follow_largest(const T* in, std::int32_t number, Ordered<T>* best, std::int
 template <class T>
 void take_where(const std::int32_t* which, std::int32_t number, const T* in, T* out, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) out[i] = chosen(which[i] == number, T{in[i]}, T{out[i]});
+  for (std::int64_t i = 0; i < n; ++i) choose(out, i, which[i] == number, element(in, i), element(out, i));
 }
 
-template <class T, class S>
-void add_where(const std::int32_t* which, std::int32_t number, const T* in, S* sums, std::int64_t n) {
+template <class S>
+void add_where(const std::int32_t* which, std::int32_t number, const S* in, S* sums, std::int64_t n) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    const S value = cast_to<S>(load_as<T>(in, i));
+    const S value = in[i];
     sums[i] += which[i] == number ? value : S{0};
   }
 }
@@ -145,13 +142,13 @@ void add_where(const std::int32_t* which, std::int32_t number, const T* in, S* s
 template <class T, class S>
 void add(const T* in, S* sums, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) sums[i] += cast_to<S>(in[i]);
+  for (std::int64_t i = 0; i < n; ++i) sums[i] += cast_to<S>(element(in, i));
 }
 
 template <class From, class To, class S>
 void divide(const From* in, To* out, S count, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) out[i] = cast_to<To>(cast_to<S>(in[i]) / count);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = cast_to<To>(cast_to<S>(element(in, i)) / count);
 }
 
 // ---- maximum: the first of equals in window order; NaN is larger than anything
@@ -263,8 +260,8 @@ void each_window_of_bands(const Pool& p, const RunArgs& args, F add) {
                      }
                    }
                    if constexpr (!std::is_same_v<S, T>)
-                     for (std::int64_t i = band.begin * pitch; i < band.end * pitch; ++i)
-                       dx[origin + i] = cast_to<T>(sums[i]);
+                     convert(sums + band.begin * pitch, dtype_of<S>(), dx + origin + band.begin * pitch, dtype_of<T>(),
+                             (band.end - band.begin) * pitch);
                  });
                });
 }
@@ -278,7 +275,8 @@ Prepared prepare_max_grad(const Pool& p) {
     each_window_of_bands<T>(p, args, [&](S* sums, const Place& at, const Cells& cells, Strip c) {
       std::int32_t which[kChannels];
       find_largest(p, x + at.image * p.height * p.width * p.channels + c.first, cells, c.count, which);
-      const T* in = dy + at.pixel * p.channels + c.first;
+      S in[kChannels];
+      convert(dy + at.pixel * p.channels + c.first, dtype_of<T>(), in, dtype_of<S>(), c.count);
       each_cell(p, cells, [&](std::int32_t number, std::int64_t pixel) {
         if (at.owns(p, pixel)) add_where(which, number, in, sums + pixel * p.channels + c.first, c.count);
       });

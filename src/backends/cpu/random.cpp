@@ -73,7 +73,7 @@ template <class T, class S>
 void drop(const T* x, T* out, const float* chance, std::int64_t count, float rate, S keep) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
-    const S scaled = cast_to<S>(x[i]) / keep;
+    const S scaled = cast_to<S>(element(x, i)) / keep;
     out[i] = cast_to<T>(chance[i] >= rate ? scaled : S{0});
   }
 }

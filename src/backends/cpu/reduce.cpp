@@ -180,7 +180,7 @@ std::int64_t arg_row(const T* x, std::int64_t size) {
   std::int64_t place = -1;
   for (std::int64_t begin = 0; begin < size; begin += kColumns) {
     const std::int64_t count = std::min(kColumns, size - begin);
-    for (std::int64_t i = 0; i < count; ++i) values[i] = cast_to<K>(load_as<T>(x, begin + i));
+    for (std::int64_t i = 0; i < count; ++i) values[i] = ordered<kLargest>(element(x, begin + i));
     const K extreme = extreme_of<kLargest>(values, count);
     if (place >= 0 && !beats<kLargest>(extreme, best)) continue;
     best = extreme;
@@ -196,14 +196,14 @@ void arg_columns(const T* x, std::int64_t* out, const Rows& rows, std::int64_t c
   using K = Ordered<T>;
   K best[kColumns];
   for (std::int64_t i = 0; i < count; ++i) {
-    best[i] = cast_to<K>(load_as<T>(x, i));
+    best[i] = ordered<kLargest>(element(x, i));
     out[i] = 0;
   }
   for (std::int64_t k = 1; k < rows.size; ++k) {
     const T* row = x + k * rows.inner;
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
-      const K value = cast_to<K>(load_as<T>(row, i));
+      const K value = ordered<kLargest>(element(row, i));
       const bool better = beats<kLargest>(value, best[i]);
       best[i] = better ? value : best[i];
       out[i] = better ? k : out[i];
@@ -245,7 +245,7 @@ template <class T>
 void sum_row(const T* x, Accumulated<T>* out, std::int64_t size) {
   Running<T> total = 0;
   for (std::int64_t k = 0; k < size; ++k) {
-    total += cast_to<Running<T>>(load_as<T>(x, k));
+    total += cast_to<Running<T>>(element(x, k));
     out[k] = cast_to<Accumulated<T>>(total);
   }
 }
@@ -257,7 +257,7 @@ void sum_columns(const T* x, Accumulated<T>* out, const Rows& rows, std::int64_t
     const std::int64_t row = k * rows.inner;
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) {
-      totals[i] += cast_to<Running<T>>(load_as<T>(x, row + i));
+      totals[i] += cast_to<Running<T>>(element(x, row + i));
       out[row + i] = cast_to<Accumulated<T>>(totals[i]);
     }
   }

@@ -75,7 +75,14 @@ class Fusion {
       for (const ir::Value& input : order_[i]->inputs) users_[at(input.node)].push_back(static_cast<int>(i));
       loose_.push_back(!covered.count(order_[i].get()) && !is_view(*order_[i]) && order_[i]->op != &ir::input_op());
     }
-    add_units(draft.units);
+    // A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
+    for (const Unit& unit : draft.units) {
+      std::vector<int> members;
+      for (const ir::NodePtr& node : unit.claim.nodes) members.push_back(static_cast<int>(at(node)));
+      for (const int a : members)
+        for (const int b : members)
+          if (a != b) users_[static_cast<std::size_t>(a)].push_back(b);
+    }
     for (const ir::Value& output : draft.graph.outputs) outputs_.insert(output);
     find_horizons();
   }
@@ -109,35 +116,12 @@ class Fusion {
   std::vector<ir::NodePtr> order_;
   std::unordered_map<const ir::Node*, int> position_;
   std::vector<std::vector<int>> users_;
-  std::vector<int> extent_;   // of a position: how far units that begin up to it reach
   std::vector<bool> loose_;
   std::vector<int> horizon_;   // per position: no path from beyond it leads back to here
   std::vector<int> cluster_of_;
   std::vector<Cluster> clusters_;
   std::unordered_set<ir::Value, ir::ValueHash> outputs_;
-  std::vector<int> inside_, seen_;   // by position: the number of the search that set it
-  int search_ = 0;
 };
-
-// A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
-void Fusion::add_units(const std::vector<Unit>& units) {
-  extent_.resize(order_.size());
-  std::iota(extent_.begin(), extent_.end(), 0);
-  for (const Unit& unit : units) {
-    std::vector<int> members;
-    for (const ir::NodePtr& node : unit.claim.nodes) members.push_back(static_cast<int>(at(node)));
-    if (members.empty()) continue;
-    for (const int a : members)
-      for (const int b : members)
-        if (a != b) users_[static_cast<std::size_t>(a)].push_back(b);
-    const auto [first, last] = std::minmax_element(members.begin(), members.end());
-    extent_[static_cast<std::size_t>(*first)] = std::max(extent_[static_cast<std::size_t>(*first)], *last);
-  }
-  for (std::size_t i = 1; i < extent_.size(); ++i) extent_[i] = std::max(extent_[i], extent_[i - 1]);
-  for (std::size_t i = extent_.size(); i-- > 0;) extent_[i] = extent_[i] > static_cast<int>(i) ? extent_[static_cast<std::size_t>(extent_[i])] : extent_[i];
-  inside_.assign(order_.size(), 0);
-  seen_.assign(order_.size(), 0);
-}
 
 // Edges lead forward, but for those within a unit: a position that no unit straddles is a point of no return.
 void Fusion::find_horizons() {
@@ -158,31 +142,31 @@ void Fusion::find_horizons() {
     horizon_[i] = straddling[i] == 0 ? static_cast<int>(i) : horizon_[i + 1];
 }
 
-// A path that leaves the set and comes back would make it wait for itself. It may go back in the order, through another
-// kernel that has nodes on both sides.
-bool Fusion::cyclic(const std::vector<int>& members) {
-  ++search_;
-  const int last = extent_[static_cast<std::size_t>(members.back())];
-  for (const int m : members) inside_[static_cast<std::size_t>(m)] = search_;
+// A path that leaves the set and comes back would make it wait for itself. Other groups are single kernels too: reaching
+// one member reaches all, earlier ones included.
+bool Fusion::cyclic(const std::vector<int>& members) const {
+  const int horizon = horizon_[static_cast<std::size_t>(members.back())];
+  std::vector<bool> inside(static_cast<std::size_t>(horizon) + 1, false), seen = inside;
+  for (const int m : members) inside[static_cast<std::size_t>(m)] = true;
   std::vector<int> stack;
   auto push = [&](int i) {
-    if (i > last || seen_[static_cast<std::size_t>(i)] == search_ || inside_[static_cast<std::size_t>(i)] == search_) return;
-    seen_[static_cast<std::size_t>(i)] = search_;
+    if (i > horizon || inside[static_cast<std::size_t>(i)] || seen[static_cast<std::size_t>(i)]) return;
+    seen[static_cast<std::size_t>(i)] = true;
     stack.push_back(i);
   };
   for (const int m : members)
     for (const int user : users_[static_cast<std::size_t>(m)]) {
-      if (inside_[static_cast<std::size_t>(user)] == search_ && ends_group(*order_[static_cast<std::size_t>(m)])) return true;
+      const bool within = user <= horizon && inside[static_cast<std::size_t>(user)];
+      if (within && ends_group(*order_[static_cast<std::size_t>(m)])) return true;
       push(user);
     }
   while (!stack.empty()) {
-    const int i = stack.back();
+    const auto i = static_cast<std::size_t>(stack.back());
     stack.pop_back();
-    // Other groups are single kernels too: reaching one member reaches all.
-    if (const int c = cluster_of_[static_cast<std::size_t>(i)]; c >= 0)
-      for (const int m : clusters_[static_cast<std::size_t>(c)].members) push(m);
-    for (const int user : users_[static_cast<std::size_t>(i)]) {
-      if (inside_[static_cast<std::size_t>(user)] == search_) return true;
+    if (cluster_of_[i] >= 0)
+      for (const int m : clusters_[static_cast<std::size_t>(cluster_of_[i])].members) push(m);
+    for (const int user : users_[i]) {
+      if (user <= horizon && inside[static_cast<std::size_t>(user)]) return true;
       push(user);
     }
   }

@@ -72,7 +72,7 @@ Values arithmetic(const ir::Node& node) {
   }
   if (node.is("divide") && is_literal(in[1], 1)) return instead(node, in[0]);
   if (node.is("power") && is_literal(in[1], 1)) return instead(node, in[0]);
-  if (node.is("power") && is_literal(in[1], 2)) return one(square(as_tensor(in[0])));
+  if (node.is("power") && is_literal(in[1], 2) && in[0].type() == node.types[0]) return one(square(as_tensor(in[0])));
   if (node.is("negative") && in[0].node->is("negative")) return instead(node, in[0].node->inputs[0]);
   return {};
 }

@@ -25,6 +25,7 @@ std::string refusal_of(const Conv2dSpec& s) {
   if (s.winograd && kVersion3) return "oneDNN 3 has no Winograd";
   if (s.winograd && s.input != Type::f32) return "Winograd in bf16";
   if (s.winograd && s.accumulate) return "Winograd with a sum";
+  if (s.winograd && s.activation != Activation::none) return "Winograd with an activation";
   if ((s.input == Type::bf16 || s.output == Type::bf16) && !has_bf16()) return "this CPU has no bf16 products";
   return "";
 }

@@ -88,7 +88,10 @@ void append_activation(dnnl::post_ops& ops, Activation activation) {
     case Activation::none:
       return;
     case Activation::relu:
-      return append_eltwise(ops, algorithm::eltwise_relu, 0.f);
+      // oneDNN's own relu turns NaN into 0 and would hide it from everybody after; its elu keeps NaN, and with alpha 0 is
+      // relu but for the sign of zeros, which the absolute value mends.
+      append_eltwise(ops, algorithm::eltwise_elu, 0.f);
+      return append_eltwise(ops, algorithm::eltwise_abs, 0.f);
     case Activation::tanh:
       return append_eltwise(ops, algorithm::eltwise_tanh, 0.f);
     case Activation::sigmoid:
