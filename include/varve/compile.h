@@ -109,7 +109,9 @@ class Compiled {
     if constexpr (N == 0) {
       return detail::Unpack<R>::get(detail::Running(*fn_, nullptr, 0).results());
     } else {
-      const Tensor* pointers[] = {&static_cast<const Tensor&>(args)...};
+      const Tensor held[] = {static_cast<Tensor>(args)...};   // a variable gives a tensor of its own
+      const Tensor* pointers[N];
+      for (std::size_t i = 0; i < N; ++i) pointers[i] = &held[i];
       return detail::Unpack<R>::get(detail::Running(*fn_, pointers, N).results());
     }
   }

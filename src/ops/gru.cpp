@@ -1,4 +1,5 @@
-// The recurrent part of a GRU layer. Gates in the order r, z, n; n = tanh(pre_n + r·(h·W_n + b_n)), h' = (1 − z)·n + z·h.
+// The recurrent part of a GRU layer. Gates in the order r, z, n; n = tanh(pre_n + r·(h·W_n + b_n)), h' = (1 − z)·n +
+// z·h.
 #include "base/text.h"
 #include "ops/recurrent.h"
 #include "tensor/record.h"
@@ -10,13 +11,12 @@ namespace {
 // Inputs: pre [T,B,3H], hidden [H,3H], h0 [B,H], hidden_bias [3H], lengths [B] when there are some.
 // Outputs: y [T,B,H], h [B,H]; then r, z, n and the hidden share of n before r, side by side [T,B,4H].
 std::vector<TensorType> gru_shape(const Call& call) {
-  check_cell(call, 3, 1);
-  const Shape& pre = call.in[0].shape;
+  const CellSizes sizes = check_cell(call, {.inputs = 4, .sequence = 0, .hidden = 1, .gates = 3});
+  check_operand(call, 0, sizes.over_time(3));
+  check_operand(call, 2, sizes.state());
+  check_operand(call, 3, {3 * sizes.width});
   const DType dtype = call.in[0].dtype;
-  const std::int64_t steps = pre[0], batch = pre[1], size = call.in[2].shape[1];
-  if (call.in[3] != TensorType{dtype, {3 * size}})
-    throw Error(cat(call.op.name, ": expected a hidden bias ", TensorType{dtype, {3 * size}}.str(), ", got ", call.in[3].str(), "."));
-  return {{dtype, {steps, batch, size}}, {dtype, {batch, size}}, {dtype, {steps, batch, 4 * size}}};
+  return {{dtype, sizes.over_time(1)}, {dtype, sizes.state()}, {dtype, sizes.over_time(4)}};
 }
 
 std::vector<Tensor> gru_decompose(const std::vector<Tensor>& in, const Attrs&) {
@@ -27,7 +27,8 @@ std::vector<Tensor> gru_decompose(const std::vector<Tensor>& in, const Attrs&) {
     const Tensor r = sigmoid(a[0] + b[0]), z = sigmoid(a[1] + b[1]), n = tanh(a[2] + r * b[2]);
     const Tensor next = (1 - z) * n + z * h;
     const Tensor on = active(lengths, x[1]);
-    return ScanStep{{masked(on, next, h)}, {masked(on, next, zeros(h.shape(), h.dtype())), concat({r, z, n, b[2]}, -1)}};
+    return ScanStep{{masked(on, next, h)},
+                    {masked(on, next, zeros(h.shape(), h.dtype())), concat({r, z, n, b[2]}, -1)}};
   };
   const ScanResult result = scan(body, {in[2]}, {in[0], arange(in[0].dim(0))});
   return {result.out[0], result.carry[0], result.out[1]};
@@ -36,8 +37,11 @@ std::vector<Tensor> gru_decompose(const std::vector<Tensor>& in, const Attrs&) {
 // Inputs: hidden, h0, y, gates, dy, dh, lengths when there are some.
 // Outputs: dpre [T,B,3H], the gradient of h·W + b [T,B,3H], dh0.
 std::vector<TensorType> gru_grad_shape(const Call& call) {
-  const TensorType gates = call.in[3];
-  const TensorType three{gates.dtype, {gates.shape[0], gates.shape[1], gates.shape[2] / 4 * 3}};
+  const CellSizes sizes = check_cell(call, {.inputs = 6, .sequence = 3, .hidden = 0, .gates = 3});
+  check_operand(call, 3, sizes.over_time(4));
+  for (const std::size_t series : {2, 4}) check_operand(call, series, sizes.over_time(1));
+  for (const std::size_t state : {1, 5}) check_operand(call, state, sizes.state());
+  const TensorType three{call.in[0].dtype, sizes.over_time(3)};
   return {three, three, call.in[1]};
 }
 
@@ -59,32 +63,22 @@ std::vector<Tensor> gru_grad_decompose(const std::vector<Tensor>& in, const Attr
   return {result.out[0], result.out[1], result.carry[0]};
 }
 
-Cost gru_cost(const Call& call, const std::vector<TensorType>& out) {
-  const Shape& gates = call.op.name == "gru" ? call.in[0].shape : out[0].shape;
-  Cost cost{2.0 * static_cast<double>(gates.numel()) * static_cast<double>(gates.rank() == 3 ? gates[2] / 3 : 0), 0};
-  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
-  for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
-  return cost;
-}
-
-const OpDef gru_grad_op = define({.name = "gru_grad",
-                                  .doc = "Gradient of gru with respect to its gates, their hidden share and the first state.",
-                                  .family = "recurrent",
-                                  .arity = -1,
-                                  .shape = gru_grad_shape,
-                                  .decompose = gru_grad_decompose,
-                                  .cost = gru_cost});
+const OpDef gru_grad_op =
+    define({.name = "gru_grad",
+            .doc = "Gradient of gru with respect to its gates, their hidden share and the first state.",
+            .family = "recurrent",
+            .arity = -1,
+            .shape = gru_grad_shape,
+            .decompose = gru_grad_decompose,
+            .cost = recurrent_cost});
 
 std::vector<Tensor> gru_gradient(const Vjp& v) {
-  if (v.dys[2].defined()) return through_decomposition(v);   // a gradient of the gradient
-  const auto flowing = [&](std::size_t o) { return v.dys[o].defined() ? v.dys[o] : zeros(v.out[o].shape(), v.out[o].dtype()); };
-  std::vector<Tensor> in{v.in[1], v.in[2], v.out[0], v.out[2], flowing(0), flowing(1)};
+  if (v.dys[2].defined()) return through_decomposition(v);  // a gradient of the gradient
+  std::vector<Tensor> in{v.in[1], v.in[2], v.out[0], v.out[2], flowing(v, 0), flowing(v, 1)};
   if (v.in.size() > 4) in.push_back(v.in[4]);
   const std::vector<Tensor> pulled = gru_grad_op.call(in);
-  const std::int64_t size = v.in[1].dim(0);
-  const Tensor rows = reshape(before_steps(v.in[2], v.out[0]), {-1, size});
-  const Tensor dshare = reshape(pulled[1], {rows.dim(0), 3 * size});
-  std::vector<Tensor> grads{pulled[0], matmul(rows, dshare, {.transpose_a = true}), pulled[2], sum(dshare, {.axes = Axes{0}})};
+  std::vector<Tensor> grads{pulled[0], hidden_gradient(v.in[2], v.out[0], pulled[1]), pulled[2],
+                            sum(pulled[1], {.axes = Axes{0, 1}})};
   grads.resize(v.in.size());
   return grads;
 }
@@ -96,7 +90,7 @@ const OpDef gru_op = define({.name = "gru",
                              .shape = gru_shape,
                              .gradient = gru_gradient,
                              .decompose = gru_decompose,
-                             .cost = gru_cost});
+                             .cost = recurrent_cost});
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "ops/families.h"
+#include "tensor/record.h"
 #include "varve/autodiff.h"
 #include "varve/error.h"
 
@@ -13,11 +14,32 @@ Tensor active(const Tensor& lengths, const Tensor& t) {
   return expand_dims(t.to(lengths.dtype()) < lengths, 1);
 }
 
-Tensor masked(const Tensor& on, const Tensor& then, const Tensor& otherwise) { return on.defined() ? where(on, then, otherwise) : then; }
+Tensor masked(const Tensor& on, const Tensor& then, const Tensor& otherwise) {
+  return on.defined() ? where(on, then, otherwise) : then;
+}
 
 Tensor before_steps(const Tensor& h0, const Tensor& y) {
   if (y.dim(0) == 0) return y;
   return concat({expand_dims(h0, 0), y.slice({{0, y.dim(0) - 1}})}, 0);
+}
+
+Tensor flowing(const Vjp& v, std::size_t output) {
+  return v.dys[output].defined() ? v.dys[output] : zeros(v.out[output].shape(), v.out[output].dtype());
+}
+
+Tensor hidden_gradient(const Tensor& h0, const Tensor& y, const Tensor& d) {
+  const std::int64_t steps = d.dim(0), width = h0.dim(1), columns = d.dim(2);
+  if (steps == 0) return zeros({width, columns}, d.dtype());
+  const auto product = [&](const Tensor& h, const Tensor& part) {
+    return matmul(reshape(h, {part.dim(0) * part.dim(1), width}), reshape(part, {part.dim(0) * part.dim(1), columns}),
+                  {.transpose_a = true});
+  };
+  // Views of y and d instead of a copy of y with h0 before it, which is as large as y.
+  const Tensor first = product(h0, d.slice({{0, 1}}));
+  if (steps == 1) return first;
+  const Tensor rest = product(y.slice({{0, steps - 1}}), d.slice({{1, steps}}));
+  const bool from_zero = h0.node()->is("fill") && h0.node()->attrs.number("value") == 0;
+  return from_zero ? rest : first + rest;
 }
 
 std::vector<Tensor> through_decomposition(const Vjp& v) {
@@ -39,23 +61,42 @@ std::vector<Tensor> through_decomposition(const Vjp& v) {
   return grads;
 }
 
-// Inputs: pre [T,B,G·H], hidden [H,G·H], states [B,H] …; the record's own rule looks at the rest.
-void check_cell(const Call& call, std::int64_t gates, std::int64_t states) {
+Cost recurrent_cost(const Call& call, const std::vector<TensorType>& out) {
+  const Shape &results = out[0].shape, &hidden = call.in[call.in[0].shape.rank() == 2 ? 0 : 1].shape;
+  Cost cost{
+      2.0 * static_cast<double>(results[0]) * static_cast<double>(results[1]) * static_cast<double>(hidden.numel()), 0};
+  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
+  for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
+  return cost;
+}
+
+CellSizes check_cell(const Call& call, const CellOperands& place) {
   const std::string& name = call.op.name;
-  const Shape& pre = call.in[0].shape;
-  const Shape& hidden = call.in[1].shape;
-  if (pre.rank() != 3) throw Error(cat(name, ": expected gates [T, B, ", gates, "·H], got ", pre.str(), "."));
-  if (hidden.rank() != 2 || hidden[1] != gates * hidden[0])
-    throw Error(cat(name, ": expected hidden weights [H, ", gates, "·H], got ", hidden.str(), "."));
-  if (pre[2] != hidden[1]) throw Error(cat(name, ": gates of the input and of the hidden state differ: ", pre.str(), " and ", hidden.str(), "."));
-  for (std::int64_t s = 0; s < states; ++s) {
-    const Shape& state = call.in[static_cast<std::size_t>(2 + s)].shape;
-    if (state != Shape{pre[1], hidden[0]})
-      throw Error(cat(name, ": expected a state of shape ", Shape{pre[1], hidden[0]}.str(), ", got ", state.str(), "."));
-  }
-  for (std::size_t i = 1; i < static_cast<std::size_t>(2 + states); ++i)
-    if (call.in[i].dtype != call.in[0].dtype || !is_floating(call.in[0].dtype))
-      throw Error(cat(name, ": expected floating-point inputs of one type, got ", call.in[0].str(), " and ", call.in[i].str(), "."));
+  if (call.in.size() != place.inputs && call.in.size() != place.inputs + 1)
+    throw Error(cat(name, ": expected ", place.inputs, " inputs, and lengths or none, got ", call.in.size(), "."));
+  const DType dtype = call.in[0].dtype;
+  for (std::size_t i = 0; i < place.inputs; ++i)
+    if (call.in[i].dtype != dtype || !is_floating(dtype))
+      throw Error(cat(name, ": expected floating-point inputs of one type, got ", call.in[0].str(), " and ",
+                      call.in[i].str(), "."));
+  const Shape &sequence = call.in[place.sequence].shape, &hidden = call.in[place.hidden].shape;
+  if (sequence.rank() != 3)
+    throw Error(cat(name, ": expected gates [T, B, ", place.gates, "·H], got ", sequence.str(), "."));
+  if (hidden.rank() != 2 || hidden[1] / place.gates != hidden[0] || hidden[1] % place.gates != 0)
+    throw Error(cat(name, ": expected hidden weights [H, ", place.gates, "·H], got ", hidden.str(), "."));
+  const CellSizes sizes{sequence[0], sequence[1], hidden[0]};
+  if (call.in.size() == place.inputs) return sizes;
+  const TensorType& lengths = call.in.back();
+  if (lengths.shape != Shape{sizes.batch} || !is_integer(lengths.dtype))
+    throw Error(
+        cat(name, ": expected integer lengths of shape ", Shape{sizes.batch}.str(), ", got ", lengths.str(), "."));
+  return sizes;
+}
+
+void check_operand(const Call& call, std::size_t input, const Shape& expected) {
+  if (call.in[input].shape != expected)
+    throw Error(cat(call.op.name, ": expected input ", input, " of shape ", expected.str(), ", got ",
+                    call.in[input].shape.str(), "."));
 }
 
 namespace {
@@ -69,31 +110,36 @@ struct Kind {
   bool has_c;
 };
 
-void check_call(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+void check_call(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers,
+                const RecurrentOptions& options) {
   if (x.rank() != 3) throw Error(cat(kind.name, ": expected x [T, B, I], got shape ", x.shape().str(), "."));
   const std::size_t directions = options.bidirectional ? 2 : 1;
   if (layers.empty() || layers.size() % directions)
-    throw Error(cat(kind.name, ": expected weights for each layer", options.bidirectional ? " and direction" : "", ", got ", layers.size(), "."));
+    throw Error(cat(kind.name, ": expected weights for each layer", options.bidirectional ? " and direction" : "",
+                    ", got ", layers.size(), "."));
   for (const auto* states : {&options.h0, &options.c0})
     if (!states->empty() && states->size() != layers.size())
       throw Error(cat(kind.name, ": expected ", layers.size(), " initial states, got ", states->size(), "."));
   if (options.lengths.defined() && (options.lengths.shape() != Shape{x.dim(1)} || !is_integer(options.lengths.dtype())))
-    throw Error(cat(kind.name, ": expected integer lengths of shape ", Shape{x.dim(1)}.str(), ", got ", options.lengths.type().str(), "."));
+    throw Error(cat(kind.name, ": expected integer lengths of shape ", Shape{x.dim(1)}.str(), ", got ",
+                    options.lengths.type().str(), "."));
 }
 
 // Each sequence reversed within its own length.
 Tensor reversed(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return flip(x, {0});
   const std::int64_t steps = x.dim(0);
-  const Tensor t = expand_dims(arange(steps), 1), n = expand_dims(lengths.to(i64), 0);
-  const Tensor from = where(t < n, n - 1 - t, t);   // [T, B]: padding stays where it is
+  const Tensor t = expand_dims(arange(steps), 1), n = expand_dims(minimum(lengths.to(i64), steps), 0);
+  const Tensor from = where(t < n, n - 1 - t, t);  // [T, B]: padding stays where it is
   Shape shape = x.shape();
   const Tensor index = broadcast_to(expand_dims(from, 2), shape);
   return take_along_axis(x, index, 0);
 }
 
-CellOutputs run_direction(const Kind& kind, const Tensor& x, const RecurrentWeights& w, const RecurrentOptions& options, std::size_t which, bool backward) {
-  if (w.hidden.rank() != 2) throw Error(cat(kind.name, ": expected hidden weights [H, ", kind.gates, "·H], got ", w.hidden.shape().str(), "."));
+CellOutputs run_direction(const Kind& kind, const Tensor& x, const RecurrentWeights& w, const RecurrentOptions& options,
+                          std::size_t which, bool backward) {
+  if (w.hidden.rank() != 2)
+    throw Error(cat(kind.name, ": expected hidden weights [H, ", kind.gates, "·H], got ", w.hidden.shape().str(), "."));
   const Shape state{x.dim(1), w.hidden.dim(0)};
   CellInputs in;
   in.pre = linear(backward ? reversed(x, options.lengths) : x, w.input, w.bias);
@@ -108,7 +154,8 @@ CellOutputs run_direction(const Kind& kind, const Tensor& x, const RecurrentWeig
   return out;
 }
 
-RecurrentResult run(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options) {
+RecurrentResult run(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers,
+                    const RecurrentOptions& options) {
   check_call(kind, x, layers, options);
   RecurrentResult result;
   Tensor y = x;

@@ -26,9 +26,27 @@ Tensor active(const Tensor& lengths, const Tensor& t);
 Tensor masked(const Tensor& active, const Tensor& then, const Tensor& otherwise);
 // h before each step: h0, y[0], …, y[T-2].
 Tensor before_steps(const Tensor& h0, const Tensor& y);
+// What flows into an output, or zeros.
+Tensor flowing(const Vjp& v, std::size_t output);
+// Σ_t h_{t-1}ᵀ·d_t: one product over time and batch together      h0 [B,H], y [T,B,H], d [T,B,G·H]
+Tensor hidden_gradient(const Tensor& h0, const Tensor& y, const Tensor& d);
 // Gradients of a record's inputs through its decomposition, for what its own rule does not cover.
 std::vector<Tensor> through_decomposition(const Vjp& v);
-void check_cell(const Call& call, std::int64_t gates, std::int64_t states);
+// The product with the hidden weights at every step, and each operand read or written once.
+Cost recurrent_cost(const Call& call, const std::vector<TensorType>& out);
+
+// Where a record has its operands: a sequence [T,B,…], hidden weights [H,G·H]; `inputs` in all, and lengths may follow.
+struct CellOperands {
+  std::size_t inputs = 0, sequence = 0, hidden = 0;
+  std::int64_t gates = 1;
+};
+struct CellSizes {
+  std::int64_t steps = 0, batch = 0, width = 0;  // T, B, H
+  Shape state() const { return {batch, width}; }
+  Shape over_time(std::int64_t parts) const { return {steps, batch, parts * width}; }
+};
+CellSizes check_cell(const Call& call, const CellOperands& place);
+void check_operand(const Call& call, std::size_t input, const Shape& expected);
 
 std::vector<const OpRecord*> lstm_ops();
 std::vector<const OpRecord*> gru_ops();

@@ -8,7 +8,9 @@ namespace {
 
 // Inputs: pre [T,B,H], hidden [H,H], h0 [B,H], lengths [B] when there are some. Outputs: y [T,B,H], h [B,H].
 std::vector<TensorType> rnn_shape(const Call& call) {
-  check_cell(call, 1, 1);
+  const CellSizes sizes = check_cell(call, {.inputs = 3, .sequence = 0, .hidden = 1, .gates = 1});
+  check_operand(call, 0, sizes.over_time(1));
+  check_operand(call, 2, sizes.state());
   return {call.in[0], call.in[2]};
 }
 
@@ -26,7 +28,12 @@ std::vector<Tensor> rnn_decompose(const std::vector<Tensor>& in, const Attrs& at
 }
 
 // Inputs: hidden, y, dy, dh, lengths when there are some. Outputs: dpre [T,B,H], dh0.
-std::vector<TensorType> rnn_grad_shape(const Call& call) { return {call.in[1], call.in[3]}; }
+std::vector<TensorType> rnn_grad_shape(const Call& call) {
+  const CellSizes sizes = check_cell(call, {.inputs = 4, .sequence = 1, .hidden = 0, .gates = 1});
+  for (const std::size_t series : {1, 2}) check_operand(call, series, sizes.over_time(1));
+  check_operand(call, 3, sizes.state());
+  return {call.in[1], call.in[3]};
+}
 
 std::vector<Tensor> rnn_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor hidden = in[0], lengths = in.size() > 4 ? in[4] : Tensor();
@@ -42,30 +49,19 @@ std::vector<Tensor> rnn_grad_decompose(const std::vector<Tensor>& in, const Attr
   return {r.out[0], r.carry[0]};
 }
 
-Cost rnn_cost(const Call& call, const std::vector<TensorType>& out) {
-  const Shape& y = out[0].shape;
-  Cost cost{2.0 * static_cast<double>(y.numel()) * static_cast<double>(y.rank() == 3 ? y[2] : 0), 0};
-  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
-  for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
-  return cost;
-}
-
 const OpDef rnn_grad_op = define({.name = "rnn_grad",
                                   .doc = "Gradient of rnn with respect to its input share and first state.",
                                   .family = "recurrent",
                                   .arity = -1,
                                   .shape = rnn_grad_shape,
                                   .decompose = rnn_grad_decompose,
-                                  .cost = rnn_cost});
+                                  .cost = recurrent_cost});
 
 std::vector<Tensor> rnn_gradient(const Vjp& v) {
-  const auto flowing = [&](std::size_t o) { return v.dys[o].defined() ? v.dys[o] : zeros(v.out[o].shape(), v.out[o].dtype()); };
-  std::vector<Tensor> in{v.in[1], v.out[0], flowing(0), flowing(1)};
+  std::vector<Tensor> in{v.in[1], v.out[0], flowing(v, 0), flowing(v, 1)};
   if (v.in.size() > 3) in.push_back(v.in[3]);
   const std::vector<Tensor> pulled = rnn_grad_op.call(in, v.attrs);
-  const std::int64_t size = v.in[1].dim(0);
-  const Tensor rows = reshape(before_steps(v.in[2], v.out[0]), {-1, size});
-  std::vector<Tensor> grads{pulled[0], matmul(rows, reshape(pulled[0], {rows.dim(0), size}), {.transpose_a = true}), pulled[1]};
+  std::vector<Tensor> grads{pulled[0], hidden_gradient(v.in[2], v.out[0], pulled[0]), pulled[1]};
   grads.resize(v.in.size());
   return grads;
 }
@@ -77,7 +73,7 @@ const OpDef rnn_op = define({.name = "rnn",
                              .shape = rnn_shape,
                              .gradient = rnn_gradient,
                              .decompose = rnn_decompose,
-                             .cost = rnn_cost});
+                             .cost = recurrent_cost});
 
 }  // namespace
 

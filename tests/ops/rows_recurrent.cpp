@@ -1,6 +1,7 @@
 // Recurrence, one sequence and one unit at a time: scan, and the rnn, lstm and gru layers.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "ops/row.h"
 
@@ -166,7 +167,8 @@ Direction run_direction(const Kind& kind, const Doubles& x, const Doubles* w, co
     const auto first = static_cast<std::ptrdiff_t>(b * hidden);
     Numbers h(result.h.data.begin() + first, result.h.data.begin() + first + hidden);
     Numbers c(result.c.data.begin() + first, result.c.data.begin() + first + hidden);
-    const std::int64_t length = lengths ? static_cast<std::int64_t>(lengths->data[size(b)]) : steps;
+    const double given = lengths ? lengths->data[size(b)] : static_cast<double>(steps);
+    const auto length = static_cast<std::int64_t>(std::clamp(given, 0.0, static_cast<double>(steps)));
     for (std::int64_t n = 0; n < length; ++n) {
       const std::int64_t t = backward ? length - 1 - n : n;
       step(kind, w, x.data.data() + (t * batch + b) * features, h, c);
@@ -210,17 +212,35 @@ DoublesList layers_oracle(const Kind& kind, const Case& c, const DoublesList& in
 }
 
 Row layer_row(const Kind& kind, const std::string& label, const Case& c) {
-  Row row{.op = kind.op,
-          .label = label,
-          .covers = {kind.op + "_grad"},
-          .call = [kind, c](const Tensors& in) { return call_layers(kind, c, in); },
-          .oracle = [kind, c](const DoublesList& in) { return layers_oracle(kind, c, in); },
-          .shapes = {shapes_of(kind, c, {5, 3, 4, 6}), shapes_of(kind, c, {1, 1, 1, 1}),
-                     shapes_of(kind, c, {3, 17, 5, 16}), shapes_of(kind, c, {2, 0, 3, 2})},
-          .range = {-0.8, 0.8},
-          .slack = 8,  // rounded at every step, and the next one builds on it
-          .second = !kind.relu,
-          .gradient_shapes = {shapes_of(kind, c, {3, 2, 2, 3}), shapes_of(kind, c, {1, 1, 1, 1})}};
+  return {
+      .op = kind.op,
+      .label = label,
+      .covers = {kind.op + "_grad"},
+      .call = [kind, c](const Tensors& in) { return call_layers(kind, c, in); },
+      .oracle = [kind, c](const DoublesList& in) { return layers_oracle(kind, c, in); },
+      // One sequence, several blocks of them, none; one step, none.
+      .shapes = {shapes_of(kind, c, {5, 3, 4, 6}), shapes_of(kind, c, {1, 1, 1, 1}), shapes_of(kind, c, {3, 71, 5, 17}),
+                 shapes_of(kind, c, {2, 0, 3, 2}), shapes_of(kind, c, {0, 3, 2, 4})},
+      .range = {-0.8, 0.8},
+      .types = {f32, f64},
+      .slack = 8,  // rounded at every step, and the next one builds on it
+      .second = !kind.relu,
+      .gradient_shapes = {shapes_of(kind, c, {3, 2, 2, 3}), shapes_of(kind, c, {1, 1, 1, 1}),
+                          shapes_of(kind, c, {0, 2, 2, 3})}};
+}
+
+// States of these layers are of the order of 1; gates, products and states are rounded to the type one after the other.
+Row half_row(const Kind& kind) {
+  Row row = layer_row(kind, "half", {});
+  row.types = {bf16, f16};
+  row.shapes = {shapes_of(kind, {}, {5, 3, 4, 6})};
+  row.magnitude = [kind](const DoublesList& in) {
+    DoublesList ones = layers_oracle(kind, {}, in);
+    for (Doubles& output : ones) output = doubles(output.shape, 1);
+    return ones;
+  };
+  row.roundings = 8;
+  row.gradient = false;
   return row;
 }
 
@@ -229,8 +249,20 @@ Row ragged_row(const Kind& kind, const std::string& label, Case c) {
   c.lengths = true;
   Row row = layer_row(kind, label, c);
   row.integer_inputs = {{1, 6}};
-  row.shapes = {shapes_of(kind, c, {5, 7, 3, 4})};
+  row.shapes = {shapes_of(kind, c, {5, 7, 3, 4}), shapes_of(kind, c, {5, 65, 3, 4})};
   row.gradient_shapes = {shapes_of(kind, c, {5, 3, 2, 2})};
+  return row;
+}
+
+// Lengths of i32, and some that no sequence can have: they count as none and all of the steps.
+Row beyond_row(const Kind& kind, const std::string& label, const Case& c) {
+  Row row = ragged_row(kind, label, c);
+  row.integer_inputs = {};
+  row.fixed_types = {{1, i32}};
+  row.adjust = [](DoublesList& in) {
+    const double beyond[] = {-3, 2, 9, 5, -2147483648.0, 2147483647, 0};
+    for (std::size_t i = 0; i < in[1].data.size(); ++i) in[1].data[i] = beyond[i % std::size(beyond)];
+  };
   return row;
 }
 
@@ -240,10 +272,12 @@ std::vector<Row> recurrent_rows() {
   std::vector<Row> rows{scan_row("", false), scan_row("reverse", true), scan_length_row()};
   for (const Kind& kind : {Kind{"rnn", 1}, Kind{"lstm", 4}, Kind{"gru", 3}}) {
     rows.push_back(layer_row(kind, "", {}));
+    rows.push_back(half_row(kind));
     rows.push_back(layer_row(kind, "deep", {.layers = 2}));
     rows.push_back(layer_row(kind, "bidirectional", {.layers = 2, .bidirectional = true}));
     rows.push_back(ragged_row(kind, "lengths", {}));
     rows.push_back(ragged_row(kind, "bidirectionallengths", {.bidirectional = true}));
+    rows.push_back(beyond_row(kind, "beyond", {.bidirectional = true}));
   }
   rows.push_back(layer_row({"rnn", 1, true}, "relu", {}));
   return rows;

@@ -32,9 +32,11 @@ TEST(Snippets, Tensors) {
   EXPECT_EQ(a.shape(), (vv::Shape{2, 2}));
 
   vv::Tensor b = vv::exp(a) + 1;
+  std::cout << b << '\n';
+  expect_near<float>(b, {3.7182817f, 8.389056f, 21.085537f, 55.59815f}, 1e-5);
   std::ostringstream out;
-  out << b << '\n';
-  EXPECT_EQ(out.str(), "[[ 3.7182817  8.389056 ]\n [21.085537  55.59815  ]]\n");
+  out << a << '\n' << b * 0 + vv::tensor({{0.5f, 2.f}, {21.25f, 100.f}});
+  EXPECT_EQ(out.str(), "[[1. 2.]\n [3. 4.]]\n[[  0.5    2.  ]\n [ 21.25 100.  ]]");  // as NumPy prints
 
   float total = vv::sum(b).item<float>();
   EXPECT_NEAR(total, 88.79102f, 1e-4);

@@ -33,7 +33,7 @@ void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
 void add_matmul_claims(ClaimMap& map) {
   std::vector<ClaimFn>& offers = map["matmul"];
 #ifdef VARVE_HAS_ONEDNN
-  offers = {claim_dnn_update, claim_dnn_dense, claim_dnn_matmul};
+  offers = {claim_dnn_update, claim_dnn_dense, claim_dnn_packed, claim_dnn_matmul};
 #endif
   offers.push_back(claim_plain);
 }

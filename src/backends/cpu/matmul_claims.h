@@ -11,10 +11,13 @@ inline Transposes transposes_of(const ir::Node& matmul) {
 }
 
 #ifdef VARVE_HAS_ONEDNN
-// Larger patterns first: with the update of a weight, with bias and activation, alone.
+// Larger patterns first: with the update of a weight, with bias and activation, with packed weights, alone.
 void claim_dnn_update(const backend::Site& site, std::vector<backend::Claim>& claims);
 void claim_dnn_dense(const backend::Site& site, std::vector<backend::Claim>& claims);
+void claim_dnn_packed(const backend::Site& site, std::vector<backend::Claim>& claims);
 void claim_dnn_matmul(const backend::Site& site, std::vector<backend::Claim>& claims);
+// The product alone, operands as they lie.
+backend::Prepare dense_prepare(const ir::Node& node);
 #endif
 
 }  // namespace varve::cpu
