@@ -50,6 +50,7 @@ const OpRecord& with_gradient_op() { return with_gradient.record(); }
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt) {
   if (outputs.size() != seeds.size()) throw Error(cat("gradients: ", outputs.size(), " outputs but ", seeds.size(), " seeds."));
   const std::lock_guard lock(ir::graph_mutex());
+  const GradientScope scope({});   // rules may call functions whose gradient is wanted in turn
   ReverseWalk walk(wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(outputs[i], seeds[i]);
   std::vector<Tensor> grads = walk.run();

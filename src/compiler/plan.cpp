@@ -10,9 +10,8 @@ namespace varve::compiler {
 namespace {
 
 ir::PackedPtr packed_layout(const Draft& draft, const ir::Value& value) {
-  for (std::size_t i = 0; value.node->op == &ir::input_op() && i < draft.graph.inputs.size(); ++i)
-    if (draft.graph.inputs[i] == value.node) return draft.packed[i];
-  return nullptr;
+  const auto input = draft.input_at.find(value.node.get());
+  return input == draft.input_at.end() ? nullptr : draft.packed[input->second];
 }
 
 backend::Port port_of(const Draft& draft, const ir::Value& value) {

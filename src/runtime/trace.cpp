@@ -82,6 +82,7 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
     if (inputs.count(value.node.get())) continue;
     traced.graph.inputs.push_back(ir::input_node(value.type(), "constant"));
     traced.constants.push_back(value.node->slots[static_cast<std::size_t>(value.index)].value());
+    if (const auto& error = traced.constants.back()->storage->error) throw Error(*error);
     constants[value] = {traced.graph.inputs.back(), 0};
   }
   traced.graph.outputs = outputs;
