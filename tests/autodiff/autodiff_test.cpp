@@ -100,6 +100,13 @@ TEST_P(Autodiff, VjpEvenAfterItsOutputWasRead) {
   EXPECT_THROW(p.pull({ones({2})}), Error);
 }
 
+TEST_P(Autodiff, VjpOfACheckpointAroundACompiledFunction) {
+  auto inner = compile([](const Tensor& x) { return x * x; });
+  const Pullback p = vjp(checkpoint_many([&](const Tensors& in) { return Tensors{inner(in[0]) * 2}; }), {tensor({2.f, 3.f})});
+  EXPECT_EQ(p.outputs[0].to_vector<float>(), (Floats{8, 18}));
+  EXPECT_EQ(p.pull({ones({2})})[0].to_vector<float>(), (Floats{8, 12}));
+}
+
 TEST_P(Autodiff, StopGradient) {
   const Tensor g = grad([](const Tensor& x) { return sum(stop_gradient(x) * x); })(sample());
   EXPECT_EQ(g.to_vector<float>(), (Floats{1, 2, 3, 4}));

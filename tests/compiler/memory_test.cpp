@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -237,6 +238,36 @@ TEST(RandomPrograms, AgreeOnEveryDevice) {
         // bf16 in the middle: where a value lies on the border between two, the last bit of f32 decides.
         for (std::size_t i = 0; i < first[r].size(); ++i) ASSERT_NEAR(first[r][i], numbers[r][i], 0.02) << device << " seed " << seed << " result " << r;
       }
+    }
+  }
+}
+
+TEST(RandomPrograms, GradientsAgreeOnEveryDevice) {
+  for (unsigned seed = 1000; seed < 1040; ++seed) {
+    const RandomProgram program(seed, 25);
+    std::vector<std::vector<float>> first;
+    for (const char* device : {"reference", "cpu"}) {
+      const std::vector<Variable> state = random_state();
+      std::vector<Variable> none;
+      const Tensors in = random_inputs();
+      auto step = varve::compile(
+          [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+            return value_and_grad(
+                       [&] {
+                         Tensor total = tensor(0.f);
+                         for (const Tensor& t : program({a * state[0], b, c * state[3], d, state[1] * 1, state[2] * 1}, none)) total = total + mean(varve::sin(t));
+                         return total;
+                       },
+                       state)
+                .second;
+          },
+          {.device = device});
+      std::vector<std::vector<float>> numbers;
+      for (const Tensor& t : step(in[0], in[1], in[2], in[3])) numbers.push_back(t.to_vector<float>());
+      if (first.empty()) first = numbers;
+      for (std::size_t r = 0; r < first.size(); ++r)
+        for (std::size_t i = 0; i < first[r].size(); ++i)
+          ASSERT_NEAR(first[r][i], numbers[r][i], 0.02 * (1 + std::abs(first[r][i]))) << device << " seed " << seed << " gradient " << r;
     }
   }
 }

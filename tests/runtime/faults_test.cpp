@@ -93,9 +93,7 @@ TEST_P(Faults, MemoryRunsOutAnywhere) {
     } catch (const Error&) {
     }
     fail_allocation_after(0);
-    bool spoilt = false;
-    for (const Variable& v : net.state()) spoilt = spoilt || !error_of([&] { v.value(); }).empty();
-    if (spoilt) continue;   // said so; only an assignment helps
+    for (const Variable& v : net.state()) ASSERT_EQ(error_of([&] { v.value(); }), "");   // nothing was written yet
     while (net.adam.step.value().item<float>() < 1) step(x, y);
     const std::vector<Floats> got = net.numbers(), want = expected.numbers();
     for (std::size_t i = 0; i < got.size(); ++i)

@@ -33,7 +33,7 @@ TEST_P(UserOp, AFormulaIsEnough) {
   if (device() == "cpu") {
     EXPECT_EQ(profile.rows.size(), 1u) << profile.table();
   }
-  EXPECT_EQ(swish2(tensor({1, 2})).dtype(), i64);   // promoted: as its inputs are
+  EXPECT_EQ(swish2(tensor({1, 2})).dtype(), i32);   // promoted: as its inputs are
 }
 
 TEST_P(UserOp, ADerivativeOfYourOwnReplacesTheSymbolicOne) {

@@ -57,7 +57,7 @@ void SequenceBlock::add(const float* dy, float* d) const {
 CellKernel::CellKernel(CellCall call, const Spec& spec)
     : call_(std::move(call)),
       spec_(spec),
-      blocks_(RowBlocks::of(call_.shape.batch, spec.product.k * spec.product.n * 4, call_.setting)),
+      blocks_(RowBlocks::of(call_.shape.batch, call_.setting)),
       product_(spec.product, blocks_, call_.setting) {}
 
 std::size_t CellKernel::scratch_bytes() const {

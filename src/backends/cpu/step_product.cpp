@@ -8,9 +8,9 @@
 namespace varve::cpu {
 namespace {
 
-// Weights that stay in a core's cache are read again for every few rows; larger ones have to be worth the way.
-constexpr std::int64_t kInCache = 512 << 10;
-constexpr std::int64_t kFewRows = 24, kManyRows = 64, kFewestRows = 4;
+constexpr std::int64_t kRows = 64;       // of a block that gives the product enough to do
+constexpr std::int64_t kFewestRows = 4;  // worth a lane of its own
+constexpr std::int64_t kFixedRows = 16;  // of a block whose bits must not depend on the threads, roughly
 constexpr std::int64_t kFixedBlocks = 32;
 
 std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
@@ -28,19 +28,15 @@ void turn(const float* from, std::int64_t rows, std::int64_t columns, float* to)
 
 }  // namespace
 
-RowBlocks RowBlocks::of(std::int64_t rows, std::int64_t weight_bytes, const Setting& setting) {
-#ifdef VARVE_HAS_ONEDNN
-  const std::int64_t wanted = weight_bytes <= kInCache ? kFewRows : kManyRows;
-#else
-  const std::int64_t wanted = kManyRows;  // our own product packs the weights for every block
-#endif
+RowBlocks RowBlocks::of(std::int64_t rows, const Setting& setting) {
   const auto ceil = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   RowBlocks blocks{.rows = rows};
   if (setting.deterministic) {
-    const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows * 2 / wanted, 1, kFixedBlocks));
+    // A power of two: equal shares for most machines.
+    const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows / kFixedRows, 1, kFixedBlocks));
     blocks.block = ceil(rows, static_cast<std::int64_t>(std::bit_floor(most)));
   } else {
-    const std::int64_t each = std::max<std::int64_t>(ceil(rows, setting.threads) / wanted, 1);
+    const std::int64_t each = std::max<std::int64_t>(ceil(rows, setting.threads) / kRows, 1);
     blocks.block = std::max(ceil(rows, setting.threads * each), kFewestRows);
   }
   blocks.lanes = std::min<std::int64_t>(setting.threads, blocks.count());

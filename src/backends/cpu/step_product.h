@@ -19,8 +19,8 @@ struct RowBlocks {
   std::int64_t block = 1;  // of each block, the last one with what is left
   std::int64_t lanes = 1;  // that work at the same time
 
-  // With as many rows as weights of that size call for; by sizes alone where bits must not depend on the threads.
-  static RowBlocks of(std::int64_t rows, std::int64_t weight_bytes, const Setting& setting);
+  // By sizes alone where bits must not depend on the number of threads.
+  static RowBlocks of(std::int64_t rows, const Setting& setting);
 
   std::int64_t count() const { return (rows + block - 1) / block; }
   std::int64_t rest() const { return rows - (count() - 1) * block; }  // rows of the last one
