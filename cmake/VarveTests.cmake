@@ -41,6 +41,9 @@ add_custom_command(OUTPUT "${snippets}"
   DEPENDS "${PROJECT_SOURCE_DIR}/tools/extract_snippets.py" ${pages} VERBATIM)
 list(APPEND sources_docs "${snippets}")
 
+# Tests run side by side, each with as many threads as there are cores: threads that wait must not spin.
+set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 set(helpers "")
 foreach(folder IN LISTS folders)
   if(NOT "${sources_${folder}}" MATCHES "_test\\.cpp")
@@ -62,7 +65,7 @@ foreach(folder IN LISTS folders)
     add_dependencies(test_${folder} varve_cli)
   endif()
   gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 300 LABELS ${folder})
+                       PROPERTIES TIMEOUT 300 ${environment} LABELS ${folder})
 endforeach()
 
 # Installs Varve, then builds and runs a project that knows it only by find_package.
@@ -72,20 +75,20 @@ if(package)
     COMMAND "${CMAKE_COMMAND}" -D "build=${PROJECT_BINARY_DIR}" -D "consumer=${tests_dir}/package"
             -D "generator=${CMAKE_GENERATOR}" -D "compiler=${CMAKE_CXX_COMPILER}" -D "config=${CMAKE_BUILD_TYPE}"
             -P "${PROJECT_SOURCE_DIR}/cmake/PackageTest.cmake")
-  set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 LABELS package)
+  set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 ${environment} LABELS package)
 endif()
 
 # Shell commands of the pages that are marked as runnable.
 if(TARGET varve_cli)
   add_test(NAME docs.commands
     COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/run_doc_commands.py" "$<TARGET_FILE:varve_cli>" ${pages})
-  set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 LABELS docs)
+  set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 ${environment} LABELS docs)
 endif()
 
 # Each example checks itself: its exit code says whether it worked.
 foreach(example IN LISTS VARVE_EXAMPLE_NAMES)
   add_test(NAME examples.${example} COMMAND example_${example})
-  set_tests_properties(examples.${example} PROPERTIES TIMEOUT 300 LABELS examples)
+  set_tests_properties(examples.${example} PROPERTIES TIMEOUT 300 ${environment} LABELS examples)
 endforeach()
 
 # "../ir/graph.h" would walk around the walls between the rooms.

@@ -36,7 +36,7 @@ TEST_P(Networks, LossFallsAndBackendsAgree) {
 INSTANTIATE_TEST_SUITE_P(All, Networks,
                          testing::Values(Case{"fcn", [] { return fcn(8, 20, 16, 3); }, 0.5}, Case{"cnn", [] { return cnn(4, 8, 1, 4); }, 1e-2},
                                          Case{"vgg16", [] { return vgg16(2, 32, 2); }, 1e-3}, Case{"alexnet", [] { return alexnet(2, 32, 2, 10); }, 1e-2},
-                                         Case{"resnet50", [] { return resnet50(4, 32, 2, 10); }, 1e-3, 1},
+                                         Case{"resnet50", [] { return resnet50(8, 32, 4, 10); }, 1e-4, 1},
                                          Case{"lstm", [] { return lstm_language(3, 5, 11, 4); }, 0.5},
                                          Case{"lstm_classifier", [] { return lstm_classifier(4, 6, 11, 3, 5); }, 1e-2},
                                          Case{"autoencoder", [] { return autoencoder(4, {20, 8, 4, 8, 20}); }, 1e-2},

@@ -13,6 +13,7 @@ constexpr std::int64_t kFewestRows = 4;  // worth a lane of its own
 constexpr std::int64_t kFixedRows = 16;  // of a block whose bits must not depend on the threads, roughly
 constexpr std::int64_t kFixedBlocks = 32;
 
+#ifdef VARVE_HAS_ONEDNN
 std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
 // to [columns, rows] = the transpose of from [rows, columns], in squares that stay in the cache.
@@ -25,6 +26,7 @@ void turn(const float* from, std::int64_t rows, std::int64_t columns, float* to)
           to[column * rows + row] = from[row * columns + column];
   });
 }
+#endif
 
 }  // namespace
 

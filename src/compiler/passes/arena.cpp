@@ -33,8 +33,8 @@ bool may_share(const Memory& memory, const Unit& unit, std::size_t output, std::
   if (is_view(*in.node) || b.shares >= 0 || a.place.kind != Place::Kind::arena || b.place.kind != Place::Kind::arena) return false;
   if (a.last != now || a.bytes != b.bytes || a.bytes == 0) return false;
   if (in.type() != unit.claim.outputs[output].type()) return false;
-  for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)   // read through another view at the same time
-    if (i != input && source(unit.claim.inputs[i]) == source(in) && unit.claim.inputs[i] != in) return false;
+  for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)   // read as another operand at the same time
+    if (i != input && source(unit.claim.inputs[i]) == source(in)) return false;
   return true;
 }
 

@@ -42,14 +42,15 @@ class StateUpdates {
     const Unit& unit = draft_.units[static_cast<std::size_t>(writer)];
     const ir::Value state{draft_.graph.inputs[static_cast<std::size_t>(input)], 0};
     if (!is_contiguous(state.type().shape, draft_.input_layouts[static_cast<std::size_t>(input)])) return false;
-    bool reads_otherwise = false, reads = false;
+    bool reads_otherwise = false;
+    int reads = 0;
     for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i) {
       if (source(unit.claim.inputs[i]) != state) continue;
       if (unit.claim.inputs[i] != state) reads_otherwise = true;   // through a view: other places
-      else reads = true;
+      else ++reads;
     }
-    if (reads_otherwise) return false;
-    if (!reads) return true;   // does not look at the old value at all
+    if (reads_otherwise || reads > 1) return false;   // as another operand too: read while it is written
+    if (reads == 0) return true;                      // does not look at the old value at all
     return std::any_of(unit.claim.in_place.begin(), unit.claim.in_place.end(), [&](const auto& pair) {
       return unit.claim.outputs[static_cast<std::size_t>(pair.first)] == output && unit.claim.inputs[static_cast<std::size_t>(pair.second)] == state;
     });
