@@ -13,7 +13,7 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-full test-asan test-no-onednn test-onednn3 format format-check clean
+.PHONY: help setup build demo docs test test-full test-asan test-no-onednn test-onednn3 format format-check clean
 
 help:
 	@echo 'Varve, a deep-learning framework in C++20.'
@@ -23,12 +23,14 @@ help:
 	@echo '  make build         set up and build: the varve command is build/varve'
 	@echo '  make test-full     the tests under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-asan, test-no-onednn, test-onednn3'
+	@echo '  make docs          write docs/operators.md anew; a test compares it'
 	@echo '  make format        write every source in the house style; format-check only looks'
 	@echo '  make setup         install the Debian packages that the build needs, if any is missing'
 	@echo '  make clean         remove everything that was built'
 	@echo
 	@echo 'One group of tests:  ctest --test-dir build -L ops          (a folder of tests/)'
-	@echo 'One test:            ctest --test-dir build -R Matmul --output-on-failure'
+	@echo 'One test:            ctest --test-dir build -R Philox --output-on-failure'
+	@echo '                     build/tests/test_ops --gtest_filter=*matmul*'
 	@echo 'Other builds:        cmake --list-presets; options are listed in README.md'
 	@echo 'Jobs in parallel:    make test JOBS=8   (now $(JOBS))'
 
@@ -41,6 +43,9 @@ build: setup
 
 demo: build
 	@build/varve demo
+
+docs: build
+	@build/varve ops --markdown > docs/operators.md
 
 test: build
 	@cd build && $(CTEST)

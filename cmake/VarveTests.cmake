@@ -44,6 +44,10 @@ list(APPEND sources_docs "${snippets}")
 # Tests run side by side, each with as many threads as there are cores: threads that wait must not spin.
 set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# The table of operators has thousands of cases, too many for a process each: ctest runs it in parts.
+set(sharded ops)
+set(shards 8)
+
 set(helpers "")
 foreach(folder IN LISTS folders)
   if(NOT "${sources_${folder}}" MATCHES "_test\\.cpp")
@@ -64,8 +68,18 @@ foreach(folder IN LISTS folders)
     target_compile_definitions(test_${folder} PRIVATE VARVE_CLI_PATH="$<TARGET_FILE:varve_cli>")
     add_dependencies(test_${folder} varve_cli)
   endif()
-  gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 300 ${environment} LABELS ${folder})
+  if(folder IN_LIST sharded)
+    math(EXPR last "${shards} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${folder}.part${shard} COMMAND test_${folder} --gtest_brief=1)
+      set_tests_properties(${folder}.part${shard} PROPERTIES TIMEOUT 900 ${environment} LABELS ${folder})
+      set_property(TEST ${folder}.part${shard} APPEND PROPERTY
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards}" "GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+  else()
+    gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT 300 ${environment} LABELS ${folder})
+  endif()
 endforeach()
 
 # Installs Varve, then builds and runs a project that knows it only by find_package.

@@ -62,7 +62,7 @@ TEST_P(Autodiff, TiedWeightsAreOne) {
   const Variable again = w;
   const auto [loss, grads] = value_and_grad([&] { return sum(w * again); }, {w});
   EXPECT_EQ(grads[0].item<float>(), 4.f);
-  const auto [other, both] = value_and_grad([&] { return sum(w * again); }, {w, again});   // listed twice
+  const auto [other, both] = value_and_grad([&] { return sum(w * again); }, {w, again});  // listed twice
   EXPECT_EQ(both[0].item<float>(), 4.f);
   EXPECT_EQ(both[1].item<float>(), 4.f);
 }
@@ -76,7 +76,7 @@ TEST_P(Autodiff, AssignmentsInsideAreFollowed) {
       },
       {w});
   EXPECT_EQ(loss.item<float>(), 36.f);
-  EXPECT_EQ(grads[0].item<float>(), 36.f);   // d(9 w²)/dw
+  EXPECT_EQ(grads[0].item<float>(), 36.f);  // d(9 w²)/dw
   EXPECT_EQ(w.value().item<float>(), 6.f);
 }
 
@@ -90,7 +90,11 @@ TEST_P(Autodiff, ReadingInsideDoesNotCutTheGradient) {
 }
 
 TEST_P(Autodiff, VjpEvenAfterItsOutputWasRead) {
-  const Pullback p = vjp([](const Tensors& in) { return Tensors{in[0] * in[1], varve::sin(in[0])}; }, {tensor({2.f, 3.f}), tensor({5.f, 7.f})});
+  const Pullback p = vjp(
+      [](const Tensors& in) {
+        return Tensors{in[0] * in[1], varve::sin(in[0])};
+      },
+      {tensor({2.f, 3.f}), tensor({5.f, 7.f})});
   EXPECT_EQ(p.outputs[0].to_vector<float>(), (Floats{10, 21}));
   for (int twice = 0; twice < 2; ++twice) {
     const Tensors dx = p.pull({ones({2}), zeros({2})});
@@ -102,7 +106,8 @@ TEST_P(Autodiff, VjpEvenAfterItsOutputWasRead) {
 
 TEST_P(Autodiff, VjpOfACheckpointAroundACompiledFunction) {
   auto inner = compile([](const Tensor& x) { return x * x; });
-  const Pullback p = vjp(checkpoint_many([&](const Tensors& in) { return Tensors{inner(in[0]) * 2}; }), {tensor({2.f, 3.f})});
+  const Pullback p =
+      vjp(checkpoint_many([&](const Tensors& in) { return Tensors{inner(in[0]) * 2}; }), {tensor({2.f, 3.f})});
   EXPECT_EQ(p.outputs[0].to_vector<float>(), (Floats{8, 18}));
   EXPECT_EQ(p.pull({ones({2})})[0].to_vector<float>(), (Floats{8, 12}));
 }
@@ -113,16 +118,17 @@ TEST_P(Autodiff, StopGradient) {
 }
 
 TEST_P(Autodiff, SelectionAndIntegersStopIt) {
-  const Tensor g = grad([](const Tensor& x) { return sum(where(x > 2, x * x, x)) + sum(cast(argmax(x), f32)); })(sample());
+  const Tensor g =
+      grad([](const Tensor& x) { return sum(where(x > 2, x * x, x)) + sum(cast(argmax(x), f32)); })(sample());
   EXPECT_EQ(g.to_vector<float>(), (Floats{1, 1, 6, 8}));
 }
 
 TEST_P(Autodiff, WhatIsAskedWrongly) {
-  EXPECT_THROW(grad([](const Tensor& x) { return x * 2; })(sample()), Error);                        // no scalar
-  EXPECT_THROW(grad([](const Tensor& x) { return sum(x); })(tensor({1, 2})), Error);                 // integers
-  EXPECT_THROW(grad([](const Tensor& x) { return sum(cast(x, i32)); })(sample()), Error);            // integer result
+  EXPECT_THROW(grad([](const Tensor& x) { return x * 2; })(sample()), Error);              // no scalar
+  EXPECT_THROW(grad([](const Tensor& x) { return sum(x); })(tensor({1, 2})), Error);       // integers
+  EXPECT_THROW(grad([](const Tensor& x) { return sum(cast(x, i32)); })(sample()), Error);  // integer result
   EXPECT_THROW(gradients({sample()}, {}, {sample()}), Error);
-  EXPECT_THROW(gradients({sum(sample())}, {ones({2})}, {sample()}), Error);                          // seed of another shape
+  EXPECT_THROW(gradients({sum(sample())}, {ones({2})}, {sample()}), Error);  // seed of another shape
 }
 
 TEST_P(Autodiff, CustomGradient) {
@@ -136,7 +142,8 @@ TEST_P(Autodiff, CustomGradient) {
   EXPECT_EQ(grad(f)(sample()).to_vector<float>(), (Floats{2, 4, 5, 5}));
   auto program = compile([&](const Tensor& x) { return grad(f)(x); });
   EXPECT_EQ(program(sample()).to_vector<float>(), (Floats{2, 4, 5, 5}));
-  auto wrong = custom_gradient([](const Tensors& in) { return Tensors{in[0]}; }, [](const Tensors&, const Tensors&, const Tensors&) { return Tensors{}; });
+  auto wrong = custom_gradient([](const Tensors& in) { return Tensors{in[0]}; },
+                               [](const Tensors&, const Tensors&, const Tensors&) { return Tensors{}; });
   EXPECT_THROW(grad([&](const Tensor& x) { return sum(wrong({x})[0]); })(sample()), Error);
 }
 
@@ -151,15 +158,21 @@ TEST_P(Autodiff, OfACompiledFunction) {
 }
 
 TEST_P(Autodiff, OfAnOperatorKnownByItsParts) {
-  const OpDef cube = define({.name = "cube_by_parts", .doc = "", .family = "user", .shape = [](const Call& call) { return call.in; },
-                             .decompose = [](const Tensors& in, const Attrs&) { return Tensors{in[0] * in[0] * in[0]}; }});
-  EXPECT_EQ(grad([&](const Tensor& x) { return sum(cube.call({x})[0]); })(sample()).to_vector<float>(), (Floats{3, 12, 27, 48}));
+  const OpDef cube =
+      define({.name = "cube_by_parts",
+              .doc = "",
+              .family = "user",
+              .shape = [](const Call& call) { return call.in; },
+              .decompose = [](const Tensors& in, const Attrs&) { return Tensors{in[0] * in[0] * in[0]}; }});
+  EXPECT_EQ(grad([&](const Tensor& x) { return sum(cube.call({x})[0]); })(sample()).to_vector<float>(),
+            (Floats{3, 12, 27, 48}));
 }
 
 // ---- what a gradient costs
 
 TEST(AutodiffCost, AGradientNobodyAsksForIsNotComputed) {
-  Variable first("first", normal({4, 3, 3, 3}, {.seed = 1}).eval()), second("second", normal({4, 3, 3, 4}, {.seed = 2}).eval());
+  Variable first("first", normal({4, 3, 3, 3}, {.seed = 1}).eval()),
+      second("second", normal({4, 3, 3, 4}, {.seed = 2}).eval());
   auto step = compile([&](const Tensor& x) {
     return value_and_grad([&] { return sum(conv2d(relu(conv2d(x, first)), second)); }, {first, second}).second;
   });
@@ -167,14 +180,17 @@ TEST(AutodiffCost, AGradientNobodyAsksForIsNotComputed) {
   const std::string text = step.text(x);
   // One for the second convolution's input; none for the image.
   std::size_t input_gradients = 0;
-  for (std::size_t at = text.find("conv2d_input_grad("); at != std::string::npos; at = text.find("conv2d_input_grad(", at + 1)) ++input_gradients;
+  for (std::size_t at = text.find("conv2d_input_grad("); at != std::string::npos;
+       at = text.find("conv2d_input_grad(", at + 1))
+    ++input_gradients;
   EXPECT_FALSE(contains(text, " : f32 [2, 8, 8, 3]   # gradient of")) << text;
   EXPECT_TRUE(contains(text, "gradient of conv2d")) << text;
-  EXPECT_LE(input_gradients, 2u);   // once in the graph, once in the list of kernels
+  EXPECT_LE(input_gradients, 2u);  // once in the graph, once in the list of kernels
 }
 
 TEST(AutodiffCost, ConstantsTakeNone) {
-  auto f = compile([](const Tensor& x, const Tensor& c) { return grad([&](const Tensor& y) { return sum(matmul(y, c)); })(x); });
+  auto f = compile(
+      [](const Tensor& x, const Tensor& c) { return grad([&](const Tensor& y) { return sum(matmul(y, c)); })(x); });
   const std::string text = f.text(ones({3, 4}), ones({4, 5}));
   EXPECT_FALSE(contains(text, " : f32 [4, 5]   # gradient of")) << text;
 }
@@ -225,7 +241,8 @@ TEST(Checkpoint, ComputesAgainAndHoldsLess) {
     for (std::size_t at = text.find("= matmul("); at != std::string::npos; at = text.find("= matmul(", at + 1)) ++count;
     return count;
   };
-  EXPECT_GE(products(again.text(x)), products(plain.text(x)) + 30);   // 36 forward products a second time, or all but the last
+  EXPECT_GE(products(again.text(x)),
+            products(plain.text(x)) + 30);  // 36 forward products a second time, or all but the last
   EXPECT_LT(again.peak_bytes(x), plain.peak_bytes(x) * 2 / 3) << again.peak_bytes(x) << " of " << plain.peak_bytes(x);
   const Floats a = plain(x).to_vector<float>(), b = again(x).to_vector<float>();
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-3);
@@ -248,7 +265,7 @@ TEST_P(Autodiff, CheckpointSeesItsVariablesAsTheyWere) {
     const auto [value, slope] = compiled ? compile(step)(ones({64})) : step(ones({64}));
     EXPECT_EQ(counter.value().item<std::int64_t>(), 6);
     EXPECT_EQ(calls.value().item<float>(), 1.f);
-    EXPECT_NEAR(sum(slope).item<float>(), 2 * value.item<float>(), 1e-3);   // of Σ (x m)² at x = 1
+    EXPECT_NEAR(sum(slope).item<float>(), 2 * value.item<float>(), 1e-3);  // of Σ (x m)² at x = 1
   }
 }
 

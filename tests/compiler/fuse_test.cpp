@@ -8,16 +8,21 @@ namespace {
 
 const TensorType kMatrix{f32, {8, 16}}, kRow{f32, {1, 16}};
 
-std::shared_ptr<const Plan> plan_of(const detail::ProgramFn& fn, const std::vector<TensorType>& args) { return planned(traced(fn, args)); }
+std::shared_ptr<const Plan> plan_of(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
+  return planned(traced(fn, args));
+}
 
 TEST(Fuse, AChainIsOneGroup) {
-  const auto plan = plan_of([](const Tensors& in) { return Tensors{varve::tanh(varve::exp(in[0] * 2) + in[1])}; }, {kMatrix, kRow});
+  const auto plan =
+      plan_of([](const Tensors& in) { return Tensors{varve::tanh(varve::exp(in[0] * 2) + in[1])}; }, {kMatrix, kRow});
   EXPECT_EQ(plan->steps.size(), 1u) << plan->explain;
   EXPECT_EQ(plan->arena_bytes, 0u);
 }
 
 TEST(Fuse, AReductionJoinsWhatFeedsItAndEndsTheGroup) {
-  const auto plan = plan_of([](const Tensors& in) { return Tensors{varve::exp(sum(varve::exp(in[0]), {.axes = Axes{1}, .keep = true}))}; }, {kMatrix});
+  const auto plan = plan_of(
+      [](const Tensors& in) { return Tensors{varve::exp(sum(varve::exp(in[0]), {.axes = Axes{1}, .keep = true}))}; },
+      {kMatrix});
   EXPECT_EQ(plan->steps.size(), 2u) << plan->explain;
   EXPECT_EQ(plan->steps[0].op, "exp+sum");
 }
@@ -33,26 +38,36 @@ TEST(Fuse, ReductionsOverDifferentAxesAreDifferentGroups) {
 }
 
 TEST(Fuse, DifferentShapesAndTypesAreDifferentGroups) {
-  const auto plan = plan_of([](const Tensors& in) { return Tensors{varve::exp(in[0]), varve::exp(in[1]), in[2] + 1}; }, {kMatrix, kRow, {i32, {8, 16}}});
+  const auto plan = plan_of(
+      [](const Tensors& in) {
+        return Tensors{varve::exp(in[0]), varve::exp(in[1]), in[2] + 1};
+      },
+      {kMatrix, kRow, {i32, {8, 16}}});
   EXPECT_EQ(plan->steps.size(), 3u) << plan->explain;
 }
 
 TEST(Fuse, ARoundingConversionEndsTheGroup) {
   const auto through = [](DType dtype) {
-    return plan_of([dtype](const Tensors& in) { return Tensors{varve::exp(cast(cast(varve::exp(in[0]), dtype), f32))}; }, {kMatrix})->steps.size();
+    return plan_of(
+               [dtype](const Tensors& in) { return Tensors{varve::exp(cast(cast(varve::exp(in[0]), dtype), f32))}; },
+               {kMatrix})
+        ->steps.size();
   };
   EXPECT_EQ(through(bf16), 2u);
-  EXPECT_EQ(through(f64), 3u);   // the way back is computed in f64
+  EXPECT_EQ(through(f64), 3u);  // the way back is computed in f64
   EXPECT_EQ(through(i32), 3u);
 }
 
 // The reader of a rounded value sees it rounded.
 TEST(Fuse, RoundingIsVisible) {
   for (const char* device : {"reference", "cpu"}) {
-    auto f = varve::compile([](const Tensor& x) { return std::pair(cast(cast(x + 0.0625f, bf16), f32) * 3, cast(cast(x * 2.6f, i32), f32) + 0.5f); },
-                            {.device = device});
+    auto f = varve::compile(
+        [](const Tensor& x) {
+          return std::pair(cast(cast(x + 0.0625f, bf16), f32) * 3, cast(cast(x * 2.6f, i32), f32) + 0.5f);
+        },
+        {.device = device});
     const auto [a, b] = f(tensor({1.001f, 2.3f}));
-    EXPECT_EQ(a.to_vector<float>()[0], 3.1875f) << device;   // 1.0635 is 1.0625 in bf16
+    EXPECT_EQ(a.to_vector<float>()[0], 3.1875f) << device;  // 1.0635 is 1.0625 in bf16
     EXPECT_EQ(b.to_vector<float>(), (std::vector<float>{2.5f, 5.5f})) << device;
   }
 }
@@ -102,7 +117,8 @@ TEST(Fuse, GroupsHaveABoundedNumberOfInputs) {
 TEST(Fuse, LargeIntegersStayExact) {
   const std::int64_t large = (std::int64_t{1} << 60) + 1;
   for (const char* device : {"reference", "cpu"}) {
-    auto f = varve::compile([&](const Tensor& x) { return std::pair(x + full_int({}, large), full_int({2}, large)); }, {.device = device});
+    auto f = varve::compile([&](const Tensor& x) { return std::pair(x + full_int({}, large), full_int({2}, large)); },
+                            {.device = device});
     const auto [a, b] = f(tensor(std::vector<std::int64_t>{0, 1}));
     EXPECT_EQ(a.to_vector<std::int64_t>(), (std::vector<std::int64_t>{large, large + 1})) << device;
     EXPECT_EQ(b.to_vector<std::int64_t>(), (std::vector<std::int64_t>{large, large})) << device;
@@ -113,16 +129,18 @@ TEST(Fuse, LargeIntegersStayExact) {
 TEST(Fuse, AReductionNeverOverwritesWhatItReads) {
   for (const char* device : {"reference", "cpu"}) {
     Variable v("v", tensor(std::vector<float>(64, 1.f), {64}));
-    auto step = varve::compile([&](const Tensor& x) { v.assign(sum(x * v.value(), {.axes = Axes{0}})); }, {.device = device});
+    auto step =
+        varve::compile([&](const Tensor& x) { v.assign(sum(x * v.value(), {.axes = Axes{0}})); }, {.device = device});
     step(ones({500, 64}));
     for (const float got : v.value().to_vector<float>()) ASSERT_EQ(got, 500.f) << device;
     auto chain = varve::compile(
         [](const Tensor& x, const Tensor& w) {
-          const Tensor a = matmul(w, w);   // in the arena, read for the last time by the group
+          const Tensor a = matmul(w, w);  // in the arena, read for the last time by the group
           return sum(x * a, {.axes = Axes{0}}) + 1;
         },
         {.device = device});
-    for (const float got : chain(ones({300, 8, 8}), eye(8)).to_vector<float>()) ASSERT_TRUE(got == 1.f || got == 301.f) << device;
+    for (const float got : chain(ones({300, 8, 8}), eye(8)).to_vector<float>())
+      ASSERT_TRUE(got == 1.f || got == 301.f) << device;
   }
 }
 
@@ -131,7 +149,7 @@ TEST(Fuse, SeveralOutputsInPlace) {
     auto f = varve::compile(
         [](const Tensor& x, const Tensor& w) {
           const Tensor m = matmul(x, w), a = m * 2, b = m + a * 3, c = a - m;
-          return matmul(a, w) + matmul(b, w) * 10 + matmul(c, w) * 100;   // m: 1, a: 2, b: 7, c: 1
+          return matmul(a, w) + matmul(b, w) * 10 + matmul(c, w) * 100;  // m: 1, a: 2, b: 7, c: 1
         },
         {.device = device});
     for (const float got : f(ones({8, 8}), eye(8)).to_vector<float>()) ASSERT_EQ(got, 172.f) << device;
@@ -141,7 +159,8 @@ TEST(Fuse, SeveralOutputsInPlace) {
 // ---- selection
 
 TEST(Select, ARefusalListsEveryReason) {
-  const OpDef odd = define({.name = "odd_one", .doc = "", .family = "user", .shape = [](const Call& call) { return call.in; }});
+  const OpDef odd =
+      define({.name = "odd_one", .doc = "", .family = "user", .shape = [](const Call& call) { return call.in; }});
   auto f = varve::compile([&](const Tensor& x) { return odd.call({x})[0]; }, {.device = "cpu"});
   try {
     f(ones({2, 3}));
@@ -156,7 +175,10 @@ TEST(Select, ARefusalListsEveryReason) {
 }
 
 TEST(Select, WhatNobodyClaimsIsDecomposed) {
-  const OpDef twice = define({.name = "twice_by_parts", .doc = "", .family = "user", .shape = [](const Call& call) { return call.in; },
+  const OpDef twice = define({.name = "twice_by_parts",
+                              .doc = "",
+                              .family = "user",
+                              .shape = [](const Call& call) { return call.in; },
                               .decompose = [](const Tensors& in, const Attrs&) { return Tensors{in[0] + in[0]}; }});
   auto f = varve::compile([&](const Tensor& x) { return twice.call({x})[0] * 3; }, {.device = "cpu"});
   EXPECT_EQ(f(tensor({1.f, 2.f})).to_vector<float>(), (std::vector<float>{6, 12}));
@@ -165,7 +187,10 @@ TEST(Select, WhatNobodyClaimsIsDecomposed) {
 
 TEST(Select, ADecompositionThatNeverEndsIsAnError) {
   static const OpDef* self = nullptr;
-  const OpDef endless = define({.name = "endless", .doc = "", .family = "user", .shape = [](const Call& call) { return call.in; },
+  const OpDef endless = define({.name = "endless",
+                                .doc = "",
+                                .family = "user",
+                                .shape = [](const Call& call) { return call.in; },
                                 .decompose = [](const Tensors& in, const Attrs&) { return self->call({in[0] + 1}); }});
   self = &endless;
   auto f = varve::compile([&](const Tensor& x) { return endless.call({x})[0]; }, {.device = "cpu"});

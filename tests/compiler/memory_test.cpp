@@ -19,17 +19,26 @@ const TensorType kMatrix{f32, {6, 8}};
 // ---- views
 
 TEST(Views, AreFreeForReadersThatTakeStrides) {
-  const auto plan = planned(traced([](const Tensors& in) { return Tensors{varve::exp(transpose(in[0])) + 1}; }, {kMatrix}));
+  const auto plan =
+      planned(traced([](const Tensors& in) { return Tensors{varve::exp(transpose(in[0])) + 1}; }, {kMatrix}));
   EXPECT_EQ(plan->steps.size(), 1u) << plan->explain;
 }
 
 TEST(Views, AreCopiedForReadersThatDoNot) {
-  const auto plan = planned(traced([](const Tensors& in) { return Tensors{cumsum(transpose(in[0]), 0), cumsum(transpose(in[0]), 1)}; }, {kMatrix}));
-  EXPECT_EQ(steps_of(*plan, "copy"), 1) << plan->explain;   // once for both
+  const auto plan = planned(traced(
+      [](const Tensors& in) {
+        return Tensors{cumsum(transpose(in[0]), 0), cumsum(transpose(in[0]), 1)};
+      },
+      {kMatrix}));
+  EXPECT_EQ(steps_of(*plan, "copy"), 1) << plan->explain;  // once for both
 }
 
 TEST(Views, AnOutputIsAValueOfItsOwn) {
-  const auto plan = planned(traced([](const Tensors& in) { return Tensors{transpose(in[0]), in[0], in[0], slice(in[0], {{1, 3}})}; }, {kMatrix}));
+  const auto plan = planned(traced(
+      [](const Tensors& in) {
+        return Tensors{transpose(in[0]), in[0], in[0], slice(in[0], {{1, 3}})};
+      },
+      {kMatrix}));
   EXPECT_EQ(steps_of(*plan, "copy"), 4) << plan->explain;
   for (const char* device : {"reference", "cpu"}) {
     auto f = varve::compile([](const Tensor& x) { return std::pair(transpose(x), x); }, {.device = device});
@@ -63,7 +72,7 @@ TEST(State, AReaderAfterTheUpdateMakesACopyThatIsReported) {
   const auto plan = planned(updating([](const Tensors& in, Variable& v) {
     const Tensor old = v.value();
     v.assign(softmax(old + in[0]));
-    return Tensors{cumsum(old * sum(v.value()))};   // reads the old value after the new one is there
+    return Tensors{cumsum(old * sum(v.value()))};  // reads the old value after the new one is there
   }));
   EXPECT_EQ(plan->copies.size(), 1u) << plan->explain;
   EXPECT_TRUE(contains(plan->explain, "state 'v' is copied back")) << plan->explain;
@@ -71,18 +80,25 @@ TEST(State, AReaderAfterTheUpdateMakesACopyThatIsReported) {
 
 TEST(State, ReadThroughAViewByItsOwnUpdateIsNotInPlace) {
   Variable v("v", zeros({8, 8}).eval());
-  const auto plan = planned(traced([&](const Tensors&) { v.assign(v.value() + transpose(v.value())); return Tensors{}; }, {}));
+  const auto plan = planned(traced(
+      [&](const Tensors&) {
+        v.assign(v.value() + transpose(v.value()));
+        return Tensors{};
+      },
+      {}));
   EXPECT_EQ(plan->copies.size(), 1u) << plan->explain;
 }
 
 TEST(State, TwoVariablesChangePlaces) {
   for (const char* device : {"reference", "cpu"}) {
     Variable a("a", tensor({1.f, 2.f})), b("b", tensor({3.f, 4.f}));
-    auto swap = varve::compile([&] {
-      const Tensor old = a.value();
-      a.assign(b.value());
-      b.assign(old);
-    }, {.device = device});
+    auto swap = varve::compile(
+        [&] {
+          const Tensor old = a.value();
+          a.assign(b.value());
+          b.assign(old);
+        },
+        {.device = device});
     swap();
     EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{3, 4})) << device;
     EXPECT_EQ(b.value().to_vector<float>(), (std::vector<float>{1, 2})) << device;
@@ -94,12 +110,14 @@ TEST(State, TwoVariablesChangePlaces) {
 TEST(State, OneValueForTwoVariablesAndTheResult) {
   for (const char* device : {"reference", "cpu"}) {
     Variable a("a", zeros({3})), b("b", zeros({3}));
-    auto f = varve::compile([&](const Tensor& x) {
-      const Tensor y = x * 2;
-      a.assign(y);
-      b.assign(y);
-      return y;
-    }, {.device = device});
+    auto f = varve::compile(
+        [&](const Tensor& x) {
+          const Tensor y = x * 2;
+          a.assign(y);
+          b.assign(y);
+          return y;
+        },
+        {.device = device});
     EXPECT_EQ(f(ones({3})).to_vector<float>(), (std::vector<float>{2, 2, 2}));
     EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{2, 2, 2}));
     EXPECT_EQ(b.value().to_vector<float>(), (std::vector<float>{2, 2, 2}));
@@ -133,7 +151,8 @@ TEST(Arena, AChainSharesTwoBuffers) {
 // Plays a program on memory that remembers whose bytes lie where.
 class Replay {
  public:
-  Replay(const Draft& draft, const Memory& memory, std::size_t arena_bytes) : draft_(draft), memory_(memory), arena_bytes_(arena_bytes) {
+  Replay(const Draft& draft, const Memory& memory, std::size_t arena_bytes)
+      : draft_(draft), memory_(memory), arena_bytes_(arena_bytes) {
     for (const ir::NodePtr& input : draft.graph.inputs) write({input, 0});
   }
 
@@ -142,7 +161,7 @@ class Replay {
       const Unit& unit = draft_.units[static_cast<std::size_t>(u)];
       for (const ir::Value& input : unit.claim.inputs) read(source(input), unit.claim.kernel);
       scratch(static_cast<std::size_t>(u));
-      for (const ir::Value& input : unit.claim.inputs)   // scratch must not lie on inputs, which are read throughout
+      for (const ir::Value& input : unit.claim.inputs)  // scratch must not lie on inputs, which are read throughout
         if (!shared_with_output(unit, source(input))) read(source(input), unit.claim.kernel + " scratch");
       for (const ir::Value& output : unit.claim.outputs) write(output);
       for (const ir::Value& output : unit.claim.outputs) read(output, unit.claim.kernel + " outputs");
@@ -153,11 +172,14 @@ class Replay {
 
  private:
   using Owner = std::pair<const ir::Node*, int>;
-  using Space = std::pair<int, int>;   // arena, an input, an output
+  using Space = std::pair<int, int>;  // arena, an input, an output
 
-  const Buffer& buffer_of(const ir::Value& value) const { return memory_.buffers[static_cast<std::size_t>(root(memory_, memory_.of.at(value)))]; }
+  const Buffer& buffer_of(const ir::Value& value) const {
+    return memory_.buffers[static_cast<std::size_t>(root(memory_, memory_.of.at(value)))];
+  }
   bool shared_with_output(const Unit& unit, const ir::Value& value) const {
-    return std::any_of(unit.claim.outputs.begin(), unit.claim.outputs.end(), [&](const ir::Value& output) { return &buffer_of(output) == &buffer_of(value); });
+    return std::any_of(unit.claim.outputs.begin(), unit.claim.outputs.end(),
+                       [&](const ir::Value& output) { return &buffer_of(output) == &buffer_of(value); });
   }
 
   template <class Visit>
@@ -167,14 +189,17 @@ class Replay {
       EXPECT_LE(static_cast<std::size_t>(buffer.place.offset) + buffer.bytes, arena_bytes_);
     }
     const Space space{static_cast<int>(buffer.place.kind), buffer.place.index};
-    for (std::size_t at = 0; at < buffer.bytes; at += 4) visit(owners_[{space, buffer.place.offset + static_cast<std::int64_t>(at)}]);
+    for (std::size_t at = 0; at < buffer.bytes; at += 4)
+      visit(owners_[{space, buffer.place.offset + static_cast<std::int64_t>(at)}]);
   }
   void write(const ir::Value& value) {
     cells(buffer_of(value), [&](Owner& owner) { owner = {value.node.get(), value.index}; });
   }
   void scratch(std::size_t unit) {
     if (unit < memory_.scratch.size() && memory_.scratch[unit] >= 0)
-      cells(memory_.buffers[static_cast<std::size_t>(memory_.scratch[unit])], [](Owner& owner) { owner = {nullptr, 0}; });
+      cells(memory_.buffers[static_cast<std::size_t>(memory_.scratch[unit])], [](Owner& owner) {
+        owner = {nullptr, 0};
+      });
   }
   void read(const ir::Value& value, const std::string& who) {
     int wrong = 0;
@@ -193,7 +218,8 @@ TEST(Arena, NoTwoLiveBuffersOverlap) {
     std::vector<Variable> state = random_state();
     for (Variable& v : state) v.value().eval();
     const RandomProgram program(seed);
-    const ir::Graph graph = traced([&](const Tensors& in) { return program(in, state); }, {kMatrix, {f32, {8, 6}}, {f32, {8}}, {f32, {6, 1}}});
+    const ir::Graph graph = traced([&](const Tensors& in) { return program(in, state); },
+                                   {kMatrix, {f32, {8, 6}}, {f32, {8}}, {f32, {6, 1}}});
     const Trace recording;
     std::vector<Layout> layouts;
     for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));
@@ -202,7 +228,7 @@ TEST(Arena, NoTwoLiveBuffersOverlap) {
     resolve_views(draft);
     Memory memory = make_memory(draft);
     std::mt19937 random(seed);
-    for (std::size_t u = 0; u < draft.units.size(); ++u) {   // scratch of all sizes
+    for (std::size_t u = 0; u < draft.units.size(); ++u) {  // scratch of all sizes
       memory.scratch.push_back(random() % 2 ? static_cast<int>(memory.buffers.size()) : -1);
       if (memory.scratch.back() < 0) continue;
       Buffer buffer;
@@ -226,17 +252,21 @@ TEST(RandomPrograms, AgreeOnEveryDevice) {
       std::vector<Variable> state = random_state();
       std::vector<std::vector<float>> numbers;
       const Tensors in = random_inputs();
-      auto fn = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) { return program({a, b, c, d}, state); };
+      auto fn = [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+        return program({a, b, c, d}, state);
+      };
       auto step = varve::compile(fn, {.device = device == "lazy" ? "cpu" : device});
       for (int i = 0; i < 2; ++i)
-        for (const Tensor& t : device == "lazy" ? fn(in[0], in[1], in[2], in[3]) : step(in[0], in[1], in[2], in[3])) numbers.push_back(t.to_vector<float>());
+        for (const Tensor& t : device == "lazy" ? fn(in[0], in[1], in[2], in[3]) : step(in[0], in[1], in[2], in[3]))
+          numbers.push_back(t.to_vector<float>());
       for (const Variable& v : state) numbers.push_back(v.value().to_vector<float>());
       if (first.empty()) first = numbers;
       ASSERT_EQ(first.size(), numbers.size());
       for (std::size_t r = 0; r < first.size(); ++r) {
         ASSERT_EQ(first[r].size(), numbers[r].size());
         // bf16 in the middle: where a value lies on the border between two, the last bit of f32 decides.
-        for (std::size_t i = 0; i < first[r].size(); ++i) ASSERT_NEAR(first[r][i], numbers[r][i], 0.02) << device << " seed " << seed << " result " << r;
+        for (std::size_t i = 0; i < first[r].size(); ++i)
+          ASSERT_NEAR(first[r][i], numbers[r][i], 0.02) << device << " seed " << seed << " result " << r;
       }
     }
   }
@@ -255,7 +285,9 @@ TEST(RandomPrograms, GradientsAgreeOnEveryDevice) {
             return value_and_grad(
                        [&] {
                          Tensor total = tensor(0.f);
-                         for (const Tensor& t : program({a * state[0], b, c * state[3], d, state[1] * 1, state[2] * 1}, none)) total = total + mean(varve::sin(t));
+                         for (const Tensor& t :
+                              program({a * state[0], b, c * state[3], d, state[1] * 1, state[2] * 1}, none))
+                           total = total + mean(varve::sin(t));
                          return total;
                        },
                        state)
@@ -267,7 +299,8 @@ TEST(RandomPrograms, GradientsAgreeOnEveryDevice) {
       if (first.empty()) first = numbers;
       for (std::size_t r = 0; r < first.size(); ++r)
         for (std::size_t i = 0; i < first[r].size(); ++i)
-          ASSERT_NEAR(first[r][i], numbers[r][i], 0.02 * (1 + std::abs(first[r][i]))) << device << " seed " << seed << " gradient " << r;
+          ASSERT_NEAR(first[r][i], numbers[r][i], 0.02 * (1 + std::abs(first[r][i])))
+              << device << " seed " << seed << " gradient " << r;
     }
   }
 }

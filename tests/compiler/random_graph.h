@@ -43,20 +43,34 @@ class RandomProgram {
   static Tensor next(unsigned which, const Tensor& a, const Tensor& b) {
     const bool pair = fits(a.shape(), b.shape());
     switch (which) {
-      case 0: return pair ? a + b : varve::tanh(a);
-      case 1: return pair ? a * b * 0.5 : varve::sin(a);
-      case 2: return pair ? maximum(a, b) : relu(a);
-      case 3: return varve::tanh(a);
-      case 4: return a.rank() ? mean(a, {.axes = Axes{0}, .keep = true}) : a + 1;
-      case 5: return a.rank() ? mean(a, {.axes = Axes{-1}, .keep = true}) : a * 2;
-      case 6: return a.rank() == 2 ? transpose(a) : varve::cos(a);
-      case 7: return a.rank() == 2 && a.dim(0) > 2 ? slice(a, {{1, a.dim(0) - 1}}) : varve::cos(a);
-      case 8: return a.rank() == 2 && b.rank() == 2 && a.dim(1) == b.dim(0) ? varve::tanh(matmul(a, b)) : a - 0.25;
-      case 9: return a.rank() == 2 ? softmax(a) : varve::tanh(a);
-      case 10: return reshape(a, {-1});
-      case 11: return a.rank() ? flip(a, {0}) : a;
-      case 12: return cast(cast(a, bf16), f32);
-      default: return where(a > 0.1, a, a * 0.5);
+      case 0:
+        return pair ? a + b : varve::tanh(a);
+      case 1:
+        return pair ? a * b * 0.5 : varve::sin(a);
+      case 2:
+        return pair ? maximum(a, b) : relu(a);
+      case 3:
+        return varve::tanh(a);
+      case 4:
+        return a.rank() ? mean(a, {.axes = Axes{0}, .keep = true}) : a + 1;
+      case 5:
+        return a.rank() ? mean(a, {.axes = Axes{-1}, .keep = true}) : a * 2;
+      case 6:
+        return a.rank() == 2 ? transpose(a) : varve::cos(a);
+      case 7:
+        return a.rank() == 2 && a.dim(0) > 2 ? slice(a, {{1, a.dim(0) - 1}}) : varve::cos(a);
+      case 8:
+        return a.rank() == 2 && b.rank() == 2 && a.dim(1) == b.dim(0) ? varve::tanh(matmul(a, b)) : a - 0.25;
+      case 9:
+        return a.rank() == 2 ? softmax(a) : varve::tanh(a);
+      case 10:
+        return reshape(a, {-1});
+      case 11:
+        return a.rank() ? flip(a, {0}) : a;
+      case 12:
+        return cast(cast(a, bf16), f32);
+      default:
+        return where(a > 0.1, a, a * 0.5);
     }
   }
 
@@ -73,7 +87,8 @@ class RandomProgram {
 inline std::vector<Tensor> random_inputs() {
   const auto values = [](const Shape& shape, float phase) {
     std::vector<float> v(static_cast<std::size_t>(shape.numel()));
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = 0.05f * static_cast<float>((i * 37 + static_cast<std::size_t>(phase * 11)) % 41) - 1.f + 0.01f * phase;
+    for (std::size_t i = 0; i < v.size(); ++i)
+      v[i] = 0.05f * static_cast<float>((i * 37 + static_cast<std::size_t>(phase * 11)) % 41) - 1.f + 0.01f * phase;
     return tensor(v, shape);
   };
   return {values({6, 8}, 1), values({8, 6}, 2), values({8}, 3), values({6, 1}, 4)};

@@ -26,7 +26,9 @@ TEST(Simplify, WhatChangesNothingGoes) {
 }
 
 TEST(Simplify, BroadcastingOperandsAreNotDropped) {
-  const auto grow = [](const Tensors& in) { return Tensors{in[0] + zeros({3, 4}), in[0] * ones({3, 4}), power(in[0], full({3, 4}, 2))}; };
+  const auto grow = [](const Tensors& in) {
+    return Tensors{in[0] + zeros({3, 4}), in[0] * ones({3, 4}), power(in[0], full({3, 4}, 2))};
+  };
   const ir::Graph graph = optimize(traced(grow, {{f32, {4}}}));
   for (const ir::Value& output : graph.outputs) EXPECT_EQ(output.type(), kMatrix) << ir::print(graph);
 }
@@ -52,7 +54,9 @@ TEST(Simplify, StableForms) {
 
 TEST(Simplify, StableFormsKeepTheNumbersFinite) {
   for (const char* device : {"reference", "cpu"}) {
-    auto f = varve::compile([](const Tensor& x) { return std::pair(varve::log(varve::exp(x) + 1), varve::log(softmax(x))); }, {.device = device});
+    auto f =
+        varve::compile([](const Tensor& x) { return std::pair(varve::log(varve::exp(x) + 1), varve::log(softmax(x))); },
+                       {.device = device});
     const auto [plus, logs] = f(tensor({1000.f, 0.f, -1000.f}));
     EXPECT_FLOAT_EQ(plus.to_vector<float>()[0], 1000.f);
     EXPECT_FLOAT_EQ(logs.to_vector<float>()[2], -2000.f);
@@ -63,31 +67,51 @@ TEST(Simplify, ProductsReadTransposedMatricesAsTheyLie) {
   const std::string text = simplified([](const Tensors& in) { return Tensors{matmul(transpose(in[0]), in[0])}; });
   EXPECT_TRUE(contains(text, "transpose_a=true")) << text;
   EXPECT_FALSE(contains(text, "= transpose(")) << text;
-  const std::string back = simplified([](const Tensors& in) { return Tensors{matmul(transpose(in[0]), in[0], {.transpose_a = true})}; }, {{f32, {4, 4}}});
+  const std::string back =
+      simplified([](const Tensors& in) { return Tensors{matmul(transpose(in[0]), in[0], {.transpose_a = true})}; },
+                 {{f32, {4, 4}}});
   EXPECT_TRUE(contains(back, "transpose_a=false")) << back;
 }
 
 TEST(Simplify, NothingIsComputedOfNothing) {
-  const std::string text = simplified([](const Tensors& in) { return Tensors{varve::exp(in[0]), sum(in[0])}; }, {{f32, {0, 4}}});
+  const std::string text = simplified(
+      [](const Tensors& in) {
+        return Tensors{varve::exp(in[0]), sum(in[0])};
+      },
+      {{f32, {0, 4}}});
   EXPECT_FALSE(contains(text, "exp(")) << text;
   EXPECT_FALSE(contains(text, "sum(")) << text;
 }
 
 TEST(Simplify, ElementwiseOperatorsBroadcastByThemselves) {
-  const std::string text = simplified([](const Tensors& in) { return Tensors{in[0] + broadcast_to(in[1], {3, 4})}; }, {kMatrix, {f32, {4}}});
+  const std::string text = simplified(
+      [](const Tensors& in) {
+        return Tensors{in[0] + broadcast_to(in[1], {3, 4})};
+      },
+      {kMatrix, {f32, {4}}});
   EXPECT_FALSE(contains(text, "broadcast_to")) << text;
 }
 
 TEST(Duplicates, EqualPureCallsAreOne) {
-  const ir::Graph graph = optimize(traced([](const Tensors& in) { return Tensors{varve::exp(in[0]) + varve::exp(in[0]), sum(in[0]), sum(in[0])}; }, {kMatrix}));
+  const ir::Graph graph = optimize(traced(
+      [](const Tensors& in) {
+        return Tensors{varve::exp(in[0]) + varve::exp(in[0]), sum(in[0]), sum(in[0])};
+      },
+      {kMatrix}));
   EXPECT_EQ(calls(graph, "exp"), 1);
   EXPECT_EQ(calls(graph, "sum"), 1);
 }
 
 TEST(Duplicates, DifferentAttributesTypesOrBarriersKeepThemApart) {
   const auto f = [](const Tensors& in) {
-    return Tensors{sum(in[0], {.axes = Axes{0}}), sum(in[0], {.axes = Axes{1}}), cast(in[0], f64), cast(in[0], f16),
-                   uniform({2}, {.stream = "a"}), uniform({2}, {.stream = "b"}), varve::exp(in[0]), varve::exp(barrier({in[0]})[0])};
+    return Tensors{sum(in[0], {.axes = Axes{0}}),
+                   sum(in[0], {.axes = Axes{1}}),
+                   cast(in[0], f64),
+                   cast(in[0], f16),
+                   uniform({2}, {.stream = "a"}),
+                   uniform({2}, {.stream = "b"}),
+                   varve::exp(in[0]),
+                   varve::exp(barrier({in[0]})[0])};
   };
   const ir::Graph graph = optimize(traced(f, {kMatrix}));
   EXPECT_EQ(calls(graph, "sum"), 2);
@@ -99,7 +123,9 @@ TEST(Duplicates, DifferentAttributesTypesOrBarriersKeepThemApart) {
 TEST(Loops, HistoriesThatNobodyReadsGo) {
   const auto f = [](const Tensors& in) {
     const ScanResult r = scan(
-        [](const Tensors& carry, const Tensors& x) { return ScanStep{{carry[0] + x[0]}, {varve::exp(x[0]), varve::sin(x[0])}}; },
+        [](const Tensors& carry, const Tensors& x) {
+          return ScanStep{{carry[0] + x[0]}, {varve::exp(x[0]), varve::sin(x[0])}};
+        },
         {zeros({4})}, {in[0]});
     return Tensors{r.carry[0], r.out[1]};
   };

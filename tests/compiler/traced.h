@@ -17,7 +17,9 @@ namespace varve::compiler {
 
 using Tensors = std::vector<Tensor>;
 
-inline ir::Graph traced(const detail::ProgramFn& fn, const std::vector<TensorType>& args) { return runtime::trace(fn, args).graph; }
+inline ir::Graph traced(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
+  return runtime::trace(fn, args).graph;
+}
 
 inline std::shared_ptr<const Plan> planned(const ir::Graph& graph, const std::string& device = "null") {
   return compile(graph, runtime::backend_named(device));
@@ -30,7 +32,8 @@ inline std::int64_t calls(const ir::Graph& graph, const std::string& op) {
 }
 
 inline std::int64_t steps_of(const Plan& plan, const std::string& kernel) {
-  return std::count_if(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) { return step.kernel.rfind(kernel, 0) == 0; });
+  return std::count_if(plan.steps.begin(), plan.steps.end(),
+                       [&](const PlanStep& step) { return step.kernel.rfind(kernel, 0) == 0; });
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

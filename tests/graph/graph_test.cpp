@@ -117,8 +117,10 @@ TEST(Graph, VerifyChecksTypesArityAndIndices) {
   const NodePtr x = input_node({f32, {2}}, "x");
   const OpRecord& tanh_op = find_operator("tanh");
   const auto graph = [&](const NodePtr& node) { return Graph{{x}, {{node, 0}}, {}}; };
-  EXPECT_NE(refusal(graph(make_node(tanh_op, {{x, 0}}, {}, {{f32, {3}}}))).find("should be f32 [2], is f32 [3]"), std::string::npos);
-  EXPECT_NE(refusal(graph(make_node(tanh_op, {{x, 0}, {x, 0}}, {}, {{f32, {2}}}))).find("takes 1 inputs, has 2"), std::string::npos);
+  EXPECT_NE(refusal(graph(make_node(tanh_op, {{x, 0}}, {}, {{f32, {3}}}))).find("should be f32 [2], is f32 [3]"),
+            std::string::npos);
+  EXPECT_NE(refusal(graph(make_node(tanh_op, {{x, 0}, {x, 0}}, {}, {{f32, {2}}}))).find("takes 1 inputs, has 2"),
+            std::string::npos);
   EXPECT_NE(refusal(graph(make_node(tanh_op, {{x, 1}}, {}, {{f32, {2}}}))).find("reads output 1"), std::string::npos);
   EXPECT_NE(refusal(graph(make_node(constant_op(), {}, {}, {{f32, {2}}}))).find("without a value"), std::string::npos);
 }
@@ -172,7 +174,7 @@ TEST(Attrs, SortedTypedAndExact) {
   EXPECT_THROW(attrs.integer("axis"), Error);
   EXPECT_THROW(attrs.integer("rate"), Error);
   EXPECT_THROW(attrs.flag("mode"), Error);
-  EXPECT_EQ(Attr(0.1 + 0.2).str(), "0.30000000000000004");   // the key of a program tells them apart
+  EXPECT_EQ(Attr(0.1 + 0.2).str(), "0.30000000000000004");  // the key of a program tells them apart
   EXPECT_NE(Attr(0.1 + 0.2).str(), Attr(0.3).str());
 }
 

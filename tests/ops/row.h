@@ -25,7 +25,8 @@ Doubles doubles(const Shape& shape, double fill = 0);                           
 std::int64_t offset(const Shape& shape, const std::vector<std::int64_t>& index);  // row-major position of an index
 // Calls `visit` with each index of the shape, in row-major order.
 void each_index(const Shape& shape, const std::function<void(const std::vector<std::int64_t>&)>& visit);
-// Element of `x` at an index of a shape that x broadcasts to.
+// Position in `shape` for an index of a shape that it broadcasts to, and the element there.
+std::int64_t broadcast_offset(const Shape& shape, const std::vector<std::int64_t>& index);
 double at_broadcast(const Doubles& x, const std::vector<std::int64_t>& index);
 
 using Tensors = std::vector<Tensor>;

@@ -8,13 +8,22 @@ namespace {
 
 using Index = std::vector<std::int64_t>;
 
-// Element (row, column) of a matrix of the batch, read transposed or not.
-double element(const Doubles& x, Index batch, std::int64_t row, std::int64_t column, bool transposed) {
-  if (transposed) std::swap(row, column);
-  batch.push_back(row);
-  batch.push_back(column);
-  return at_broadcast(x, batch);
-}
+// One matrix of a batch, read transposed or not.
+class Matrix {
+ public:
+  Matrix(const Doubles& x, const Index& batch, bool transposed) : transposed_(transposed), columns_(x.shape.back()) {
+    const Shape outer(Index(x.shape.begin(), x.shape.end() - 2));
+    data_ = x.data.data() + broadcast_offset(outer, batch) * x.shape[x.shape.rank() - 2] * columns_;
+  }
+  double operator()(std::int64_t row, std::int64_t column) const {
+    return transposed_ ? data_[column * columns_ + row] : data_[row * columns_ + column];
+  }
+
+ private:
+  bool transposed_;
+  std::int64_t columns_;
+  const double* data_;
+};
 
 Doubles product(const Doubles& a, const Doubles& b, const MatmulOptions& o) {
   const int ra = a.shape.rank(), rb = b.shape.rank();
@@ -28,10 +37,9 @@ Doubles product(const Doubles& a, const Doubles& b, const MatmulOptions& o) {
   std::size_t next = 0;
   each_index(shape, [&](const Index& index) {
     const Index batch(index.begin(), index.end() - 2);
-    const std::int64_t i = index[index.size() - 2], j = index[index.size() - 1];
+    const Matrix left(a, batch, o.transpose_a), right(b, batch, o.transpose_b);
     double sum = 0;
-    for (std::int64_t t = 0; t < k; ++t)
-      sum += element(a, batch, i, t, o.transpose_a) * element(b, batch, t, j, o.transpose_b);
+    for (std::int64_t t = 0; t < k; ++t) sum += left(index[index.size() - 2], t) * right(t, index.back());
     y.data[next++] = sum;
   });
   return y;

@@ -31,14 +31,18 @@ void each_index(const Shape& shape, const std::function<void(const std::vector<s
   }
 }
 
-double at_broadcast(const Doubles& x, const std::vector<std::int64_t>& index) {
-  const std::size_t rank = static_cast<std::size_t>(x.shape.rank());
+std::int64_t broadcast_offset(const Shape& shape, const std::vector<std::int64_t>& index) {
+  const std::size_t rank = static_cast<std::size_t>(shape.rank());
   std::int64_t position = 0;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const std::int64_t size = x.shape[static_cast<int>(axis)];
+    const std::int64_t size = shape[static_cast<int>(axis)];
     position = position * size + (size == 1 ? 0 : index[index.size() - rank + axis]);
   }
-  return x.data[static_cast<std::size_t>(position)];
+  return position;
+}
+
+double at_broadcast(const Doubles& x, const std::vector<std::int64_t>& index) {
+  return x.data[static_cast<std::size_t>(broadcast_offset(x.shape, index))];
 }
 
 // ---- short rows

@@ -20,7 +20,7 @@ TEST_P(Compiled, ReadsAndAssignsVariables) {
   Variable v("v", tensor({1.f, 2.f}));
   auto f = compile([&](const Tensor& x) {
     v.assign(v + x);
-    return v * 10;   // what the step has made of it so far
+    return v * 10;  // what the step has made of it so far
   });
   EXPECT_EQ(f(ones({2})).to_vector<float>(), (Floats{20, 30}));
   EXPECT_EQ(f(ones({2})).to_vector<float>(), (Floats{30, 40}));
@@ -67,7 +67,8 @@ TEST_P(Compiled, ResultsBelongToTheCaller) {
   auto f = compile([](const Tensor& x) { return x * 2; });
   std::vector<Tensor> all;
   for (int i = 0; i < 12; ++i) all.push_back(f(full({3}, i)));
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)].to_vector<float>()[0], 2.f * static_cast<float>(i));
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EQ(all[static_cast<std::size_t>(i)].to_vector<float>()[0], 2.f * static_cast<float>(i));
   const Tensor view = all[3].slice({{0, 1}});
   view.eval();
   all.clear();
@@ -111,14 +112,18 @@ TEST_P(Compiled, RandomCountersAdvanceAndRepeat) {
   EXPECT_NE(first, second);
   counter.assign(tensor(std::int64_t{0}));
   EXPECT_EQ(draw().to_vector<float>(), first);
-  EXPECT_EQ(uniform({5}, {.seed = 9, .stream = "a"}).to_vector<float>(), first);   // and without compile
+  EXPECT_EQ(uniform({5}, {.seed = 9, .stream = "a"}).to_vector<float>(), first);  // and without compile
 }
 
 TEST(CompiledRandom, DrawsTheSameOnEveryDevice) {
   const auto drawn = [](const char* device) {
-    auto f = compile([] { return Tensors{uniform({1000}, {.seed = (std::int64_t{1} << 60) + 3}), normal({1000}, {.seed = -4}), cast(bernoulli({99}, 0.3), f32),
-                                         dropout(ones({500}), 0.4, {.seed = 8}), cast(permutation(50, {.seed = 2}), f32)}; },
-                     {.device = device});
+    auto f = compile(
+        [] {
+          return Tensors{uniform({1000}, {.seed = (std::int64_t{1} << 60) + 3}), normal({1000}, {.seed = -4}),
+                         cast(bernoulli({99}, 0.3), f32), dropout(ones({500}), 0.4, {.seed = 8}),
+                         cast(permutation(50, {.seed = 2}), f32)};
+        },
+        {.device = device});
     std::vector<Floats> all;
     for (const Tensor& t : f()) all.push_back(t.to_vector<float>());
     return all;
@@ -137,9 +142,9 @@ TEST_P(Compiled, AReadInsideATraceThrowsAtThatLine) {
   const std::string text = error_of([&] { f(tensor(1.f)); });
   EXPECT_TRUE(contains(text, "inside a traced function")) << text;
   EXPECT_TRUE(contains(text, "multiply")) << text;
-  EXPECT_EQ((tensor(1.f) + 1).item<float>(), 2.f);   // the trace is over
+  EXPECT_EQ((tensor(1.f) + 1).item<float>(), 2.f);  // the trace is over
   const Tensor ready = tensor(3.f);
-  auto g = compile([&](const Tensor& x) { return x * ready.item<float>(); });   // has a value: may be read
+  auto g = compile([&](const Tensor& x) { return x * ready.item<float>(); });  // has a value: may be read
   EXPECT_EQ(g(tensor(2.f)).item<float>(), 6.f);
 }
 
@@ -199,7 +204,8 @@ TEST_P(Compiled, ATailBatchIsOneMoreProgram) {
 
 TEST_P(Compiled, ProgramsAreBounded) {
   auto f = compile([](const Tensor& x) { return varve::exp(x) + sum(x); });
-  for (std::int64_t n = 1; n <= 100; ++n) ASSERT_NEAR(f(ones({n})).to_vector<float>()[0], 2.7182817f + static_cast<float>(n), 1e-4);
+  for (std::int64_t n = 1; n <= 100; ++n)
+    ASSERT_NEAR(f(ones({n})).to_vector<float>()[0], 2.7182817f + static_cast<float>(n), 1e-4);
   EXPECT_LE(f.programs(), 16u);
   EXPECT_NEAR(f(ones({1})).item<float>(), 3.7182817f, 1e-5);
 }

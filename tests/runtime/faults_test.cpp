@@ -29,13 +29,13 @@ TEST_P(Faults, ALabelOutOfRangeSpoilsTheStateUntilItIsAssigned) {
   Tensors good;
   for (const Variable& v : state) good.push_back(v.value().eval());
 
-  const Tensor loss = step(x, tensor(std::vector<std::int64_t>{1, 2, 99, 4}));   // no error yet
+  const Tensor loss = step(x, tensor(std::vector<std::int64_t>{1, 2, 99, 4}));  // no error yet
   const std::string text = error_of([&] { loss.item<float>(); });
   EXPECT_TRUE(contains(text, "99")) << text;
   const std::string spoilt = error_of([&] { net.weight.value(); });
   EXPECT_TRUE(contains(spoilt, "dense.weight")) << spoilt;
   EXPECT_TRUE(contains(spoilt, "99")) << spoilt;
-  EXPECT_THROW(step(x, classes(4)), Error);   // not on what was spoilt
+  EXPECT_THROW(step(x, classes(4)), Error);  // not on what was spoilt
 
   for (std::size_t i = 0; i < state.size(); ++i) Variable(state[i]).assign(good[i]);
   EXPECT_GT(step(x, classes(4)).item<float>(), 0.f);
@@ -58,7 +58,7 @@ TEST_P(Faults, AFailedResultFailsWhateverIsMadeOfIt) {
   const Tensor table = tensor({1.f, 2.f, 3.f});
   const Tensor bad = f(table, tensor(std::vector<std::int64_t>{7}));
   EXPECT_THROW((bad * 0).eval(), Error);
-  EXPECT_EQ(f(table, tensor(std::vector<std::int64_t>{2})).item<float>(), 3.f);   // the next call is a new one
+  EXPECT_EQ(f(table, tensor(std::vector<std::int64_t>{2})).item<float>(), 3.f);  // the next call is a new one
   EXPECT_THROW(bad.eval(), Error);
 }
 
@@ -93,7 +93,7 @@ TEST_P(Faults, MemoryRunsOutAnywhere) {
     } catch (const Error&) {
     }
     fail_allocation_after(0);
-    for (const Variable& v : net.state()) ASSERT_EQ(error_of([&] { v.value(); }), "");   // nothing was written yet
+    for (const Variable& v : net.state()) ASSERT_EQ(error_of([&] { v.value(); }), "");  // nothing was written yet
     while (net.adam.step.value().item<float>() < 1) step(x, y);
     const std::vector<Floats> got = net.numbers(), want = expected.numbers();
     for (std::size_t i = 0; i < got.size(); ++i)
@@ -124,7 +124,7 @@ TEST_P(Faults, TooLargeIsRefusedAtTheCall) {
   EXPECT_THROW(ones({std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
   EXPECT_THROW(broadcast_to(ones({1, 1}), {std::int64_t{1} << 32, std::int64_t{1} << 32}), Error);
   auto f = compile([](const Tensor& x) { return matmul(x, transpose(x)) * 2 + 1; });
-  EXPECT_THROW(f(ones({std::int64_t{1} << 30, 1})), Error);   // needs 2^62 bytes: at compile
+  EXPECT_THROW(f(ones({std::int64_t{1} << 30, 1})), Error);  // needs 2^62 bytes: at compile
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Profiler, StateMovesAsInAnyOtherCall) {
   Variable v("v", zeros({}));
   auto f = compile([&] { v.assign(v + 1); });
   f.profile(3);
-  EXPECT_EQ(v.value().item<float>(), 4.f);   // one to warm up
+  EXPECT_EQ(v.value().item<float>(), 4.f);  // one to warm up
 }
 
 TEST(Profiler, TextGraphvizAndPeak) {

@@ -24,8 +24,12 @@ void* counted_allocation(std::size_t bytes, std::size_t alignment) {
 
 void* operator new(std::size_t bytes) { return counted_allocation(bytes, alignof(std::max_align_t)); }
 void* operator new[](std::size_t bytes) { return counted_allocation(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return counted_allocation(bytes, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t bytes, std::align_val_t a) { return counted_allocation(bytes, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return counted_allocation(bytes, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t bytes, std::align_val_t a) {
+  return counted_allocation(bytes, static_cast<std::size_t>(a));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -47,13 +51,14 @@ int allocations_of(F f) {
   return counted;
 }
 
-// Elementwise groups, reductions, an embedding, softmax rows and adam: kernels of our own. A library behind products and
-// convolutions may allocate for itself.
+// Elementwise groups, reductions, an embedding, softmax rows and adam: kernels of our own. A library behind products
+// and convolutions may allocate for itself.
 TEST(Replay, AStepAllocatesNothing) {
   Variable table("table", normal({20, 10}, {.seed = 1}) * 0.1), shift("shift", zeros({10}));
   Adam adam({table, shift});
   auto step = compile([&](const Tensor& tokens, const Tensor& labels) {
-    const auto [loss, grads] = value_and_grad([&] { return cross_entropy(varve::tanh(embedding(table, tokens)) + shift, labels); }, adam.parameters);
+    const auto [loss, grads] = value_and_grad(
+        [&] { return cross_entropy(varve::tanh(embedding(table, tokens)) + shift, labels); }, adam.parameters);
     adam.apply(grads);
     return loss;
   });
@@ -89,7 +94,7 @@ TEST(Replay, NeedsTheMemoryItSaidBeforeItRan) {
     net.adam.rate.value().eval();
     clear_cache();
     const std::int64_t before = memory_stats().held;
-    std::int64_t own = 0;   // arguments and variables, held already
+    std::int64_t own = 0;  // arguments and variables, held already
     const Tensor x = images(64), y = classes(64);
     clear_cache();
     for (const Variable& v : net.state()) own += static_cast<std::int64_t>(v.type().bytes());
@@ -99,7 +104,8 @@ TEST(Replay, NeedsTheMemoryItSaidBeforeItRan) {
     reset_peak();
     step(x, y);
     const std::int64_t held = memory_stats().peak - before + own;
-    EXPECT_NEAR(static_cast<double>(held) / static_cast<double>(said), 1, 0.02) << device << ": said " << said << ", held " << held;
+    EXPECT_NEAR(static_cast<double>(held) / static_cast<double>(said), 1, 0.02)
+        << device << ": said " << said << ", held " << held;
   }
   set_device("cpu");
 }
@@ -118,7 +124,8 @@ std::vector<Floats> trained(int thread_count, std::vector<float>* losses = nullp
 bool same_bits(const std::vector<Floats>& a, const std::vector<Floats>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0) return false;
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
+      return false;
   return true;
 }
 

@@ -18,7 +18,8 @@ using Floats = std::vector<float>;
 // How often its kernel ran.
 struct Counted {
   std::shared_ptr<std::atomic<int>> runs = std::make_shared<std::atomic<int>>(0);
-  OpDef op = define({.name = "counted", .doc = "x, counting", .family = "user", .shape = [](const Call& call) { return call.in; }});
+  OpDef op = define(
+      {.name = "counted", .doc = "x, counting", .family = "user", .shape = [](const Call& call) { return call.in; }});
   Counted() {
     add_kernel(op, [runs = runs](const KernelCall& call) {
       ++*runs;
@@ -87,7 +88,7 @@ TEST(Lazy, ALossNobodyReadsDoesNotGrowWithoutEnd) {
   const Counted counted;
   Tensor total = counted(tensor(0.f));
   for (int i = 0; i < 10100; ++i) total = total + 1;
-  EXPECT_EQ(*counted.runs, 1);   // forced, though nobody read
+  EXPECT_EQ(*counted.runs, 1);  // forced, though nobody read
 }
 
 TEST(Lazy, AChangingNumberIsTheSameProgram) {
@@ -115,7 +116,7 @@ TEST(Lazy, AnIndexOutOfRangeIsAnErrorAtTheNextRead) {
   for (const char* name : {"reference", "cpu"}) {
     set_device(name);
     const Tensor table = tensor({{1.f, 2.f}, {3.f, 4.f}});
-    const Tensor bad = embedding(table, tensor(std::vector<std::int64_t>{0, 7}));   // no error yet
+    const Tensor bad = embedding(table, tensor(std::vector<std::int64_t>{0, 7}));  // no error yet
     const std::string text = error_of([&] { bad.eval(); });
     EXPECT_NE(text.find('7'), std::string::npos) << name << ": " << text;
     EXPECT_THROW(sum(bad).item<float>(), Error);
@@ -133,7 +134,7 @@ TEST(Lazy, ViewsShareMemory) {
   part.eval();
   EXPECT_LT(memory_stats().held - before, 1000);
   EXPECT_EQ(part.slice({{0, 1}, {0, 2}}).to_vector<float>(), (Floats{10000, 10001}));
-  EXPECT_EQ(static_cast<const float*>(transpose(reshape(a, {1000, 1000})).eval().data())[1], 1000.f);   // contiguous
+  EXPECT_EQ(static_cast<const float*>(transpose(reshape(a, {1000, 1000})).eval().data())[1], 1000.f);  // contiguous
 }
 
 TEST(Lazy, MemoryOfYoursIsReleasedOnce) {
@@ -200,7 +201,7 @@ TEST(Variables, AnOldValueStays) {
   std::vector<float> mine = {1, 1};
   v.assign(from_memory(mine.data(), {f32, {2}}));
   step();
-  EXPECT_EQ(mine, (Floats{1, 1}));   // a user's memory is never written
+  EXPECT_EQ(mine, (Floats{1, 1}));  // a user's memory is never written
   EXPECT_EQ(v.value().to_vector<float>(), (Floats{2, 2}));
 }
 
