@@ -1,4 +1,5 @@
-// Gradients: of functions of tensors, and of closures over variables. They are tensors, so they can be differentiated again.
+// Gradients: of functions of tensors, and of closures over variables. They are tensors, so they can be differentiated
+// again.
 #pragma once
 
 #include <functional>
@@ -17,14 +18,16 @@ struct ValueAndGrads {
   Tensor value;
   std::vector<Tensor> grads;
 };
-ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs);
+ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                              const std::vector<Tensor>& inputs);
 }  // namespace detail
 
-// dsum(output)/dx of a scalar output for each x, zeros where nothing flows. A tensor that was read before this is called
-// is a constant: grad, value_and_grad and vjp have no such limit.
+// dsum(output)/dx of a scalar output for each x, zeros where nothing flows. A tensor that was read before this is
+// called is a constant: grad, value_and_grad and vjp have no such limit.
 std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& wrt);
 // The same for several outputs, each with the gradient that flows into it.
-std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt);
+std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
+                              const std::vector<Tensor>& wrt);
 
 // f: Tensor(Tensor), scalar result. grad(f)(x) has x's shape.
 template <class F>
@@ -40,7 +43,8 @@ auto grad(F f) {
 }
 
 // A closure over variables: its scalar value, and the gradient of each variable.
-std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f, const std::vector<Variable>& wrt);
+std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f,
+                                                      const std::vector<Variable>& wrt);
 
 // The output of f and its vector-Jacobian product: pull(dy) is dx for each input.
 struct Pullback {
@@ -54,7 +58,8 @@ std::function<Tensor(const Tensor&)> checkpoint(std::function<Tensor(const Tenso
 detail::TensorFn checkpoint_many(detail::TensorFn f);
 
 // f with a gradient of your own: given inputs, outputs and dys, the gradients of the inputs.
-using CustomVjp = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const std::vector<Tensor>& out, const std::vector<Tensor>& dys)>;
+using CustomVjp = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                                                    const std::vector<Tensor>& dys)>;
 detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp);
 
 }  // namespace varve

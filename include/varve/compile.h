@@ -17,7 +17,7 @@
 namespace varve {
 
 struct CompileOptions {
-  std::string device = "";       // empty: the current device
+  std::string device = "";  // empty: the current device
   std::string name = "program";
 };
 
@@ -25,22 +25,22 @@ struct CompileOptions {
 struct ProfileRow {
   std::string kernel, op, shape, origin;
   std::int64_t calls = 0;
-  double ms = 0, flops = 0, bytes = 0;   // a call, on average
-  double flops_share = 0, bytes_share = 0;   // of the machine's measured peak
+  double ms = 0, flops = 0, bytes = 0;      // a call, on average
+  double flops_share = 0, bytes_share = 0;  // of the machine's measured peak
 };
 struct Profile {
-  std::vector<ProfileRow> rows;   // in the order of execution
+  std::vector<ProfileRow> rows;  // in the order of execution
   double total_ms = 0;
   std::string table() const;
-  std::string chrome_trace() const;   // opens in Perfetto
+  std::string chrome_trace() const;  // opens in Perfetto
 };
 
 namespace detail {
 using ProgramFn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 class CompiledFn;
 std::shared_ptr<CompiledFn> compile(ProgramFn fn, CompileOptions options);
-// A call: the program for these arguments, made at the first call with such shapes, is run by one thread at a time, which
-// keeps it until the results are taken.
+// A call: the program for these arguments, made at the first call with such shapes, is run by one thread at a time,
+// which keeps it until the results are taken.
 class Running {
  public:
   Running(CompiledFn& fn, const Tensor* const* args, std::size_t count);
@@ -48,14 +48,14 @@ class Running {
 
  private:
   std::unique_lock<std::mutex> lock_;
-  std::vector<Tensor> inlined_;   // inside a trace: recorded, not run
+  std::vector<Tensor> inlined_;  // inside a trace: recorded, not run
   const std::vector<Tensor>* results_ = &inlined_;
 };
 inline void call(CompiledFn& fn, const Tensor* const* args, std::size_t count, std::vector<Tensor>& results) {
   results = Running(fn, args, count).results();
 }
 std::int64_t peak_bytes(CompiledFn& fn, const std::vector<Tensor>& args);
-std::string text(CompiledFn& fn, const std::vector<Tensor>& args);        // the graph as compiled, and who claimed what
+std::string text(CompiledFn& fn, const std::vector<Tensor>& args);  // the graph as compiled, and who claimed what
 std::string graphviz(CompiledFn& fn, const std::vector<Tensor>& args);
 Profile profile(CompiledFn& fn, const std::vector<Tensor>& args, int repeats);
 std::size_t programs(CompiledFn& fn);
@@ -68,33 +68,54 @@ std::vector<Tensor> pack(std::tuple<T...> ts) {
   return std::apply([](auto&... t) { return std::vector<Tensor>{t...}; }, ts);
 }
 template <class A, class B>
-std::vector<Tensor> pack(std::pair<A, B> ts) { return {ts.first, ts.second}; }
+std::vector<Tensor> pack(std::pair<A, B> ts) {
+  return {ts.first, ts.second};
+}
 
 template <class R>
 struct Unpack;
 template <>
-struct Unpack<void> { static void get(const std::vector<Tensor>&) {} };
+struct Unpack<void> {
+  static void get(const std::vector<Tensor>&) {}
+};
 template <>
-struct Unpack<Tensor> { static Tensor get(const std::vector<Tensor>& r) { return r[0]; } };
+struct Unpack<Tensor> {
+  static Tensor get(const std::vector<Tensor>& r) { return r[0]; }
+};
 template <>
-struct Unpack<std::vector<Tensor>> { static std::vector<Tensor> get(const std::vector<Tensor>& r) { return r; } };
+struct Unpack<std::vector<Tensor>> {
+  static std::vector<Tensor> get(const std::vector<Tensor>& r) { return r; }
+};
 template <class A, class B>
-struct Unpack<std::pair<A, B>> { static std::pair<A, B> get(const std::vector<Tensor>& r) { return {r[0], r[1]}; } };
+struct Unpack<std::pair<A, B>> {
+  static std::pair<A, B> get(const std::vector<Tensor>& r) { return {r[0], r[1]}; }
+};
 template <class... T>
 struct Unpack<std::tuple<T...>> {
   template <std::size_t... I>
-  static std::tuple<T...> get(const std::vector<Tensor>& r, std::index_sequence<I...>) { return {r[I]...}; }
+  static std::tuple<T...> get(const std::vector<Tensor>& r, std::index_sequence<I...>) {
+    return {r[I]...};
+  }
   static std::tuple<T...> get(const std::vector<Tensor>& r) { return get(r, std::index_sequence_for<T...>()); }
 };
 
 template <class F>
 struct Signature : Signature<decltype(&F::operator())> {};
 template <class R, class C, class... A>
-struct Signature<R (C::*)(A...) const> { using Result = R; static constexpr std::size_t arity = sizeof...(A); };
+struct Signature<R (C::*)(A...) const> {
+  using Result = R;
+  static constexpr std::size_t arity = sizeof...(A);
+};
 template <class R, class C, class... A>
-struct Signature<R (C::*)(A...)> { using Result = R; static constexpr std::size_t arity = sizeof...(A); };
+struct Signature<R (C::*)(A...)> {
+  using Result = R;
+  static constexpr std::size_t arity = sizeof...(A);
+};
 template <class R, class... A>
-struct Signature<R (*)(A...)> { using Result = R; static constexpr std::size_t arity = sizeof...(A); };
+struct Signature<R (*)(A...)> {
+  using Result = R;
+  static constexpr std::size_t arity = sizeof...(A);
+};
 }  // namespace detail
 
 // A compiled function: call it like the function. One program for each set of argument shapes, bounded in number.
@@ -109,7 +130,7 @@ class Compiled {
     if constexpr (N == 0) {
       return detail::Unpack<R>::get(detail::Running(*fn_, nullptr, 0).results());
     } else {
-      const Tensor held[] = {static_cast<Tensor>(args)...};   // a variable gives a tensor of its own
+      const Tensor held[] = {static_cast<Tensor>(args)...};  // a variable gives a tensor of its own
       const Tensor* pointers[N];
       for (std::size_t i = 0; i < N; ++i) pointers[i] = &held[i];
       return detail::Unpack<R>::get(detail::Running(*fn_, pointers, N).results());
@@ -117,14 +138,22 @@ class Compiled {
   }
 
   template <class... A>
-  std::int64_t peak_bytes(const A&... args) { return detail::peak_bytes(*fn_, {args...}); }   // before it ever runs
+  std::int64_t peak_bytes(const A&... args) {
+    return detail::peak_bytes(*fn_, {args...});
+  }  // before it ever runs
   template <class... A>
-  std::string text(const A&... args) { return detail::text(*fn_, {args...}); }
+  std::string text(const A&... args) {
+    return detail::text(*fn_, {args...});
+  }
   template <class... A>
-  std::string graphviz(const A&... args) { return detail::graphviz(*fn_, {args...}); }
+  std::string graphviz(const A&... args) {
+    return detail::graphviz(*fn_, {args...});
+  }
   // Runs the program `repeats` times, timing every kernel. State is updated as in any other call.
   template <class... A>
-  Profile profile(int repeats, const A&... args) { return detail::profile(*fn_, {args...}, repeats); }
+  Profile profile(int repeats, const A&... args) {
+    return detail::profile(*fn_, {args...}, repeats);
+  }
   std::size_t programs() const { return detail::programs(*fn_); }
 
  private:
@@ -143,17 +172,18 @@ auto compile(F f, CompileOptions options = {}) {
       } else {
         return detail::pack(f(in[I]...));
       }
-    }(std::make_index_sequence<S::arity>());
+    }
+    (std::make_index_sequence<S::arity>());
   };
   return Compiled<R, S::arity>(detail::compile(std::move(body), std::move(options)));
 }
 
-std::string bytes(std::int64_t count);   // "12.1 MB"
+std::string bytes(std::int64_t count);  // "12.1 MB"
 
 // ---- threads and determinism
 void set_threads(int count);
 int threads();
-void set_deterministic(bool on);   // the same bits for any number of threads
+void set_deterministic(bool on);  // the same bits for any number of threads
 bool deterministic();
 
 }  // namespace varve

@@ -23,10 +23,10 @@ inline constexpr DType boolean = DType::boolean;
 inline constexpr DType kAllDTypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, boolean};
 
 std::size_t size_of(DType);
-const char* name(DType);                // "f32"; boolean is "bool"
-DType parse_dtype(std::string_view);    // throws Error, naming the known types
+const char* name(DType);              // "f32"; boolean is "bool"
+DType parse_dtype(std::string_view);  // throws Error, naming the known types
 constexpr bool is_floating(DType t) { return t <= DType::bf16; }
-constexpr bool is_integer(DType t) { return t >= DType::i64 && t <= DType::u8; }   // bool is neither
+constexpr bool is_integer(DType t) { return t >= DType::i64 && t <= DType::u8; }  // bool is neither
 
 // The type of `a op b`. Floating beats integer beats bool; within a kind the wider one wins;
 // f16 with bf16 gives f32, and i8 with u8 gives i32 (there is no i16).
@@ -49,14 +49,22 @@ struct bfloat16 {
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return f64;
-  else if constexpr (std::is_same_v<T, float>) return f32;
-  else if constexpr (std::is_same_v<T, half>) return f16;
-  else if constexpr (std::is_same_v<T, bfloat16>) return bf16;
-  else if constexpr (std::is_same_v<T, bool>) return boolean;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return i64;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 4 && std::is_signed_v<T>) return i32;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 1 && std::is_signed_v<T>) return i8;
+  if constexpr (std::is_same_v<T, double>)
+    return f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return f32;
+  else if constexpr (std::is_same_v<T, half>)
+    return f16;
+  else if constexpr (std::is_same_v<T, bfloat16>)
+    return bf16;
+  else if constexpr (std::is_same_v<T, bool>)
+    return boolean;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8)
+    return i64;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 4 && std::is_signed_v<T>)
+    return i32;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 1 && std::is_signed_v<T>)
+    return i8;
   else {
     static_assert(std::is_same_v<T, std::uint8_t>, "no Varve type holds this C++ type");
     return u8;

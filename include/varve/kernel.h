@@ -14,7 +14,9 @@ struct KernelView {
   TensorType type;
   void* data = nullptr;
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 struct KernelCall {

@@ -23,7 +23,7 @@ struct OpRecord;
 struct TensorType {
   DType dtype = f32;
   Shape shape;
-  std::string str() const;   // "f32 [2, 3]"
+  std::string str() const;  // "f32 [2, 3]"
   std::size_t bytes() const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
@@ -43,7 +43,9 @@ class Attr {
   Attr(DType v) : value_(v) {}
 
   template <class T>
-  const T* get() const { return std::get_if<T>(&value_); }
+  const T* get() const {
+    return std::get_if<T>(&value_);
+  }
   std::string str() const;
   friend bool operator==(const Attr&, const Attr&) = default;
 
@@ -60,14 +62,14 @@ class Attrs {
   // Each throws Error, naming the key, when it is absent or of another kind.
   bool flag(const std::string& key) const;
   std::int64_t integer(const std::string& key) const;
-  double number(const std::string& key) const;   // an integer is a number too
+  double number(const std::string& key) const;  // an integer is a number too
   const std::string& text(const std::string& key) const;
   const Ints& ints(const std::string& key) const;
   DType dtype(const std::string& key) const;
   void set(const std::string& key, Attr value);
   void erase(const std::string& key);
 
-  const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }   // sorted by key
+  const std::vector<std::pair<std::string, Attr>>& entries() const { return entries_; }  // sorted by key
   std::string str() const;                                                               // "axis=1, keep=true"
   friend bool operator==(const Attrs&, const Attrs&) = default;
 
@@ -97,10 +99,10 @@ struct Layout {
 Layout contiguous(const Shape&, std::int64_t offset = 0);
 bool is_contiguous(const Shape&, const Layout&);
 
-enum class ResultType : std::uint8_t { promoted, floating, predicate };   // of an elementwise operator
+enum class ResultType : std::uint8_t { promoted, floating, predicate };  // of an elementwise operator
 
 using ShapeRule = std::function<std::vector<TensorType>(const Call&)>;
-using GradientRule = std::function<std::vector<Tensor>(const Vjp&)>;   // undefined Tensor: no gradient flows
+using GradientRule = std::function<std::vector<Tensor>(const Vjp&)>;  // undefined Tensor: no gradient flows
 using Decomposition = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const Attrs& attrs)>;
 using CostRule = std::function<Cost(const Call&, const std::vector<TensorType>& out)>;
 using ViewRule = std::function<std::optional<Layout>(const Call&, const Layout& in, const TensorType& out)>;
@@ -108,23 +110,23 @@ using ViewRule = std::function<std::optional<Layout>(const Call&, const Layout& 
 struct OpRecord {
   std::string name;
   std::string doc;
-  std::string family;           // the file it stands in: "arithmetic", "conv", …
-  int arity = 1;                // -1: any number of inputs
+  std::string family;  // the file it stands in: "arithmetic", "conv", …
+  int arity = 1;       // -1: any number of inputs
 
   ShapeRule shape = nullptr;
-  GradientRule gradient = nullptr;      // none: through the formula or the decomposition
-  Decomposition decompose = nullptr;    // in terms of other operators
-  CostRule cost = nullptr;              // none: one FLOP an output element, each tensor moved once
-  ViewRule view = nullptr;              // the output can alias input 0
+  GradientRule gradient = nullptr;    // none: through the formula or the decomposition
+  Decomposition decompose = nullptr;  // in terms of other operators
+  CostRule cost = nullptr;            // none: one FLOP an output element, each tensor moved once
+  ViewRule view = nullptr;            // the output can alias input 0
 
-  expr::Formula formula = {};           // elementwise operators only
-  expr::Formula derivative = {};        // (x…, y…) -> ∂y0/∂x…, in place of the symbolic one
+  expr::Formula formula = {};     // elementwise operators only
+  expr::Formula derivative = {};  // (x…, y…) -> ∂y0/∂x…, in place of the symbolic one
   ResultType result = ResultType::promoted;
 
   bool differentiable = true;
-  bool smooth = true;                   // has a second derivative worth checking
-  bool pure = true;                     // equal calls may be merged
-  std::vector<std::pair<int, int>> in_place = {};   // (output, input): may share a buffer when legal
+  bool smooth = true;                              // has a second derivative worth checking
+  bool pure = true;                                // equal calls may be merged
+  std::vector<std::pair<int, int>> in_place = {};  // (output, input): may share a buffer when legal
 
   // Filled by define(): the formula once evaluated.
   std::vector<expr::Expr> exprs = {};

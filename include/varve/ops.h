@@ -13,7 +13,7 @@
 
 namespace varve {
 
-using Axes = std::vector<std::int64_t>;   // negative axes count from the end
+using Axes = std::vector<std::int64_t>;  // negative axes count from the end
 
 // ---- arithmetic, elementwise with broadcasting (src/ops/arithmetic.cpp)
 extern const OpDef add, subtract, multiply, divide, power, maximum, minimum, remainder, floor_divide, atan2;
@@ -22,8 +22,8 @@ extern const OpDef logical_and, logical_or, logical_not, is_nan, is_finite, is_i
 extern const OpDef negative, abs, sign, floor, ceil, round, trunc, square, reciprocal;
 extern const OpDef exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, cbrt;
 extern const OpDef sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf, erfc;
-extern const OpDef where;   // where(condition, a, b)
-extern const OpDef clip;    // clip(x, low, high)
+extern const OpDef where;  // where(condition, a, b)
+extern const OpDef clip;   // clip(x, low, high)
 
 Tensor operator+(const Operand& a, const Operand& b);
 Tensor operator-(const Operand& a, const Operand& b);
@@ -44,22 +44,23 @@ Tensor operator!(const Tensor& a);
 Tensor cast(const Tensor& x, DType dtype);
 Tensor identity(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);
-std::vector<Tensor> barrier(const std::vector<Tensor>& xs);   // xs, none of which is used before all are there
-Tensor check_finite(const Tensor& x, const std::string& what);   // x; an infinite or NaN value is an Error at the next read
+std::vector<Tensor> barrier(const std::vector<Tensor>& xs);  // xs, none of which is used before all are there
+Tensor check_finite(const Tensor& x,
+                    const std::string& what);  // x; an infinite or NaN value is an Error at the next read
 
 // ---- activations (src/ops/activation.cpp)
 extern const OpDef relu, relu6, selu, gelu, gelu_tanh, silu, mish, softplus, softsign, sigmoid, log_sigmoid;
 extern const OpDef hardsigmoid, hardswish, hardtanh;
 Tensor leaky_relu(const Tensor& x, const Operand& slope = 0.01);
 Tensor elu(const Tensor& x, const Operand& alpha = 1.0);
-Tensor prelu(const Tensor& x, const Tensor& slope);   // slope broadcasts along the last axis
+Tensor prelu(const Tensor& x, const Tensor& slope);  // slope broadcasts along the last axis
 Tensor softmax(const Tensor& x, std::int64_t axis = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t axis = -1);
 
 // ---- reductions (src/ops/reduce.cpp); no axes means all of them
 struct ReduceOptions {
   std::optional<Axes> axes = {};
-  bool keep = false;   // keep reduced axes with size 1
+  bool keep = false;  // keep reduced axes with size 1
 };
 Tensor sum(const Tensor& x, const ReduceOptions& = {});
 Tensor mean(const Tensor& x, const ReduceOptions& = {});
@@ -72,32 +73,33 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
 struct VarOptions {
   std::optional<Axes> axes = {};
   bool keep = false;
-  std::int64_t ddof = 0;   // divide by N - ddof
+  std::int64_t ddof = 0;  // divide by N - ddof
 };
 Tensor var(const Tensor& x, const VarOptions& = {});
 struct NormOptions {
-  double p = 2;            // 1, 2 or infinity
+  double p = 2;  // 1, 2 or infinity
   std::optional<Axes> axes = {};
   bool keep = false;
 };
 Tensor norm(const Tensor& x, const NormOptions& = {});
-Tensor argmax(const Tensor& x, std::int64_t axis = -1, bool keep = false);   // i64; the first of equals
+Tensor argmax(const Tensor& x, std::int64_t axis = -1, bool keep = false);  // i64; the first of equals
 Tensor argmin(const Tensor& x, std::int64_t axis = -1, bool keep = false);
 Tensor cumsum(const Tensor& x, std::int64_t axis = -1);
-Tensor sort(const Tensor& x, std::int64_t axis = -1, bool descending = false);      // stable; NaN last
+Tensor sort(const Tensor& x, std::int64_t axis = -1, bool descending = false);  // stable; NaN last
 Tensor argsort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
-std::pair<Tensor, Tensor> top_k(const Tensor& x, std::int64_t k, std::int64_t axis = -1);   // values, i64 indices; largest first
-Tensor sum_to(const Tensor& x, const Shape& shape);   // the inverse of broadcasting: sums what was repeated
+std::pair<Tensor, Tensor> top_k(const Tensor& x, std::int64_t k,
+                                std::int64_t axis = -1);  // values, i64 indices; largest first
+Tensor sum_to(const Tensor& x, const Shape& shape);       // the inverse of broadcasting: sums what was repeated
 
 // ---- shapes (src/ops/shape.cpp); views where free
-Tensor reshape(const Tensor& x, const Shape& shape);   // one size may be -1
+Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1
 Tensor flatten(const Tensor& x, std::int64_t from = 1);
-Tensor transpose(const Tensor& x);                     // the last two axes swapped
+Tensor transpose(const Tensor& x);  // the last two axes swapped
 Tensor transpose(const Tensor& x, const Axes& order);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor expand_dims(const Tensor& x, std::int64_t axis);
 Tensor squeeze(const Tensor& x, const Axes& axes);
-Tensor slice(const Tensor& x, const std::vector<Range>& ranges);   // leading axes
+Tensor slice(const Tensor& x, const std::vector<Range>& ranges);  // leading axes
 struct PadOptions {
   double value = 0;
 };
@@ -113,11 +115,11 @@ Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 
 // ---- indexing (src/ops/index.cpp); an index out of range is an Error at the next read
-Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis = 0);            // x's axis replaced by indices' shape
+Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis = 0);  // x's axis replaced by indices' shape
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, std::int64_t axis = 0);
-Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis);       // indices: x's shape but for axis
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis);  // indices: x's shape but for axis
 Tensor put_along_axis_add(const Tensor& x, const Tensor& indices, const Tensor& updates, std::int64_t axis);
-Tensor embedding(const Tensor& table, const Tensor& indices);                            // rows of table [V, D]
+Tensor embedding(const Tensor& table, const Tensor& indices);  // rows of table [V, D]
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = f32);
 
 // ---- products (src/ops/matmul.cpp)
@@ -125,13 +127,14 @@ struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
 };
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& = {});   // [.., M, K] · [.., K, N]; batches broadcast
+Tensor matmul(const Tensor& a, const Tensor& b,
+              const MatmulOptions& = {});  // [.., M, K] · [.., K, N]; batches broadcast
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 template <class... T>
 Tensor einsum(const std::string& equation, const Tensor& first, const T&... rest) {
   return einsum(equation, std::vector<Tensor>{first, rest...});
 }
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});   // x [.., I] · w [I, O] + bias [O]
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});  // x [.., I] · w [I, O] + bias [O]
 
 // ---- convolution, channels last (src/ops/conv.cpp)
 struct Padding {
@@ -159,36 +162,39 @@ struct ConvTransposeOptions {
   std::vector<std::int64_t> dilation = {1, 1};
   std::int64_t groups = 1;
 };
-Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& = {});   // x [N,H,W,I] · w [O,KH,KW,I/groups]
-Tensor conv1d(const Tensor& x, const Tensor& w, const Conv1dOptions& = {});   // x [N,L,I] · w [O,K,I/groups]
-Tensor conv2d_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptions& = {});   // w [I,KH,KW,O/groups]
+Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& = {});  // x [N,H,W,I] · w [O,KH,KW,I/groups]
+Tensor conv1d(const Tensor& x, const Tensor& w, const Conv1dOptions& = {});  // x [N,L,I] · w [O,K,I/groups]
+Tensor conv2d_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptions& = {});  // w [I,KH,KW,O/groups]
 // "same" padding for stride and kernel: output size ceil(input / stride).
 Padding same_padding(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t dilation = 1);
 
 // ---- pooling, channels last (src/ops/pool.cpp)
 struct PoolOptions {
   std::vector<std::int64_t> window = {2, 2};
-  std::vector<std::int64_t> stride = {};            // empty: the window
+  std::vector<std::int64_t> stride = {};  // empty: the window
   std::vector<Padding> padding = {0, 0};
-  bool count_padding = false;                       // average: divide by the whole window at the border too
+  bool count_padding = false;  // average: divide by the whole window at the border too
   bool ceil_mode = false;
 };
 Tensor max_pool2d(const Tensor& x, const PoolOptions& = {});
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& = {});
-Tensor global_avg_pool2d(const Tensor& x);                                    // [N,H,W,C] -> [N,C]
+Tensor global_avg_pool2d(const Tensor& x);  // [N,H,W,C] -> [N,C]
 Tensor global_max_pool2d(const Tensor& x);
 Tensor adaptive_avg_pool2d(const Tensor& x, std::int64_t height, std::int64_t width);
 Tensor adaptive_max_pool2d(const Tensor& x, std::int64_t height, std::int64_t width);
 
 // ---- normalisation (src/ops/norm.cpp); scale and shift may be undefined
 struct BatchNorm {
-  Tensor y, mean, var;   // of this batch, var biased
+  Tensor y, mean, var;  // of this batch, var biased
 };
-BatchNorm batch_norm_train(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);   // channels last
-Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& mean, const Tensor& var, double epsilon = 1e-5);
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);            // last axis
+BatchNorm batch_norm_train(const Tensor& x, const Tensor& scale, const Tensor& shift,
+                           double epsilon = 1e-5);  // channels last
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& mean, const Tensor& var,
+                  double epsilon = 1e-5);
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);  // last axis
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon = 1e-6);
-Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
+                  double epsilon = 1e-5);
 Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);
 struct LrnOptions {
   std::int64_t size = 5;
@@ -198,11 +204,11 @@ Tensor local_response_norm(const Tensor& x, const LrnOptions& = {});
 
 // ---- attention (src/ops/attention.cpp)
 struct AttentionOptions {
-  Tensor mask = {};              // added to the scores (or bool: false is masked out); broadcasts to [.., Tq, Tk]
+  Tensor mask = {};  // added to the scores (or bool: false is masked out); broadcasts to [.., Tq, Tk]
   bool causal = false;
-  std::optional<double> scale = {};   // 1/√D unless given
+  std::optional<double> scale = {};  // 1/√D unless given
 };
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& = {});   // [.., T, D]
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& = {});  // [.., T, D]
 
 // ---- recurrence (src/ops/recurrent.cpp)
 // Carries go round; each x (leading axis: time) is given a step at a time; what the body returns besides the carries is
@@ -212,58 +218,61 @@ struct ScanStep {
   std::vector<Tensor> out;
 };
 struct ScanResult {
-  std::vector<Tensor> carry;   // after the last step
-  std::vector<Tensor> out;     // [T, …]
+  std::vector<Tensor> carry;  // after the last step
+  std::vector<Tensor> out;    // [T, …]
 };
 using ScanBody = std::function<ScanStep(const std::vector<Tensor>& carry, const std::vector<Tensor>& x)>;
 struct ScanOptions {
   bool reverse = false;
-  std::int64_t length = -1;    // needed when there is no x
+  std::int64_t length = -1;  // needed when there is no x
 };
-ScanResult scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs, const ScanOptions& = {});
+ScanResult scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs,
+                const ScanOptions& = {});
 
 // Weights of one layer and direction, gates stacked along the last axis: LSTM i,f,g,o; GRU r,z,n.
 struct RecurrentWeights {
-  Tensor input;       // [I, G·H]
-  Tensor hidden;      // [H, G·H]
-  Tensor bias = {};          // [G·H], or undefined
-  Tensor hidden_bias = {};   // GRU only: [G·H] added to the hidden product, or undefined
+  Tensor input;             // [I, G·H]
+  Tensor hidden;            // [H, G·H]
+  Tensor bias = {};         // [G·H], or undefined
+  Tensor hidden_bias = {};  // GRU only: [G·H] added to the hidden product, or undefined
 };
 struct RecurrentOptions {
-  bool bidirectional = false;   // weights: forward, backward for each layer; outputs side by side
-  Tensor lengths = {};          // i32/i64 [B]: steps of each sequence; later outputs are 0, states stop
-  std::vector<Tensor> h0 = {}, c0 = {};   // [B, H] for each layer and direction; zeros unless given
-  bool relu = false;            // rnn only: relu instead of tanh
+  bool bidirectional = false;            // weights: forward, backward for each layer; outputs side by side
+  Tensor lengths = {};                   // i32/i64 [B]: steps of each sequence; later outputs are 0, states stop
+  std::vector<Tensor> h0 = {}, c0 = {};  // [B, H] for each layer and direction; zeros unless given
+  bool relu = false;                     // rnn only: relu instead of tanh
 };
 struct RecurrentResult {
-  Tensor y;                     // [T, B, H] (2H when bidirectional)
-  std::vector<Tensor> h, c;     // last states for each layer and direction
+  Tensor y;                  // [T, B, H] (2H when bidirectional)
+  std::vector<Tensor> h, c;  // last states for each layer and direction
 };
-RecurrentResult rnn(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& = {});    // x [T, B, I]
+RecurrentResult rnn(const Tensor& x, const std::vector<RecurrentWeights>& layers,
+                    const RecurrentOptions& = {});  // x [T, B, I]
 RecurrentResult lstm(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& = {});
 RecurrentResult gru(const Tensor& x, const std::vector<RecurrentWeights>& layers, const RecurrentOptions& = {});
 
 // ---- losses (src/ops/loss.cpp)
 enum class Reduction : std::uint8_t { mean, sum, none };
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduction = Reduction::mean);   // logits [.., C], integer labels [..]
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     Reduction = Reduction::mean);  // logits [.., C], integer labels [..]
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction = Reduction::mean);
 Tensor mse_loss(const Tensor& a, const Tensor& b, Reduction = Reduction::mean);
 Tensor l1_loss(const Tensor& a, const Tensor& b, Reduction = Reduction::mean);
 Tensor huber_loss(const Tensor& a, const Tensor& b, double delta = 1.0, Reduction = Reduction::mean);
-Tensor kl_div(const Tensor& log_p, const Tensor& target, Reduction = Reduction::mean);   // target · (log target - log_p)
+Tensor kl_div(const Tensor& log_p, const Tensor& target, Reduction = Reduction::mean);  // target · (log target - log_p)
 
 // ---- random (src/ops/random.cpp): pure in seed, stream, counter and index
 struct RandomOptions {
   std::int64_t seed = 0;
-  std::string stream = "";       // names the place of use, so that two places differ
-  Tensor counter = {};           // i64 scalar, read when the program runs; 0 unless given
+  std::string stream = "";  // names the place of use, so that two places differ
+  Tensor counter = {};      // i64 scalar, read when the program runs; 0 unless given
   DType dtype = f32;
 };
-Tensor uniform(const Shape& shape, const RandomOptions& = {});                              // [0, 1)
-Tensor normal(const Shape& shape, const RandomOptions& = {});                               // mean 0, deviation 1
-Tensor bernoulli(const Shape& shape, const Operand& probability, const RandomOptions& = {});   // bool
-Tensor permutation(std::int64_t n, const RandomOptions& = {});                              // i64
-Tensor dropout(const Tensor& x, double rate, const RandomOptions& = {});                    // kept values scaled by 1/(1-rate)
+Tensor uniform(const Shape& shape, const RandomOptions& = {});                                // [0, 1)
+Tensor normal(const Shape& shape, const RandomOptions& = {});                                 // mean 0, deviation 1
+Tensor bernoulli(const Shape& shape, const Operand& probability, const RandomOptions& = {});  // bool
+Tensor permutation(std::int64_t n, const RandomOptions& = {});                                // i64
+Tensor dropout(const Tensor& x, double rate, const RandomOptions& = {});  // kept values scaled by 1/(1-rate)
 
 // ---- optimiser updates (src/ops/optimizer.cpp): new values from old ones; rates are tensors, so they may change
 struct SgdOptions {
@@ -275,20 +284,24 @@ struct Updated {
   Tensor parameter;
   std::vector<Tensor> state;
 };
-Updated sgd_update(const Tensor& w, const Tensor& g, const Tensor& velocity, const Operand& rate, const SgdOptions& = {});   // velocity may be undefined
+Updated sgd_update(const Tensor& w, const Tensor& g, const Tensor& velocity, const Operand& rate,
+                   const SgdOptions& = {});  // velocity may be undefined
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
-  bool decoupled = false;   // AdamW
+  bool decoupled = false;  // AdamW
 };
-Updated adam_update(const Tensor& w, const Tensor& g, const Tensor& m, const Tensor& v, const Operand& rate, const Tensor& step, const AdamOptions& = {});
+Updated adam_update(const Tensor& w, const Tensor& g, const Tensor& m, const Tensor& v, const Operand& rate,
+                    const Tensor& step, const AdamOptions& = {});
 struct RmspropOptions {
   double decay = 0.9, epsilon = 1e-8;
 };
-Updated rmsprop_update(const Tensor& w, const Tensor& g, const Tensor& v, const Operand& rate, const RmspropOptions& = {});
-Updated adagrad_update(const Tensor& w, const Tensor& g, const Tensor& sum, const Operand& rate, double epsilon = 1e-10);
+Updated rmsprop_update(const Tensor& w, const Tensor& g, const Tensor& v, const Operand& rate,
+                       const RmspropOptions& = {});
+Updated adagrad_update(const Tensor& w, const Tensor& g, const Tensor& sum, const Operand& rate,
+                       double epsilon = 1e-10);
 
 // ---- the table of all operators
-const std::vector<const OpRecord*>& operators();            // by family, in the order of their files
-const OpRecord& find_operator(const std::string& name);     // throws Error with the nearest name
+const std::vector<const OpRecord*>& operators();         // by family, in the order of their files
+const OpRecord& find_operator(const std::string& name);  // throws Error with the nearest name
 
 }  // namespace varve

@@ -24,8 +24,8 @@ class Shape {
   const std::vector<std::int64_t>& vec() const { return sizes_; }
   void push_back(std::int64_t size) { sizes_.push_back(size); }
 
-  std::int64_t numel() const;   // throws Error when negative or past 2^62
-  std::string str() const;      // "[32, 784]"
+  std::int64_t numel() const;  // throws Error when negative or past 2^62
+  std::string str() const;     // "[32, 784]"
 
   friend bool operator==(const Shape&, const Shape&) = default;
 

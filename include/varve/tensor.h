@@ -24,7 +24,7 @@ struct Value;
 struct Array;
 }  // namespace ir
 
-inline constexpr std::int64_t kEnd = INT64_MAX;   // "to the end" in a range
+inline constexpr std::int64_t kEnd = INT64_MAX;  // "to the end" in a range
 
 // begin, end (excluded), step, as in Python: negative positions count from the end.
 struct Range {
@@ -36,7 +36,7 @@ struct Range {
 // A value that is computed when somebody reads it. Copies share it; nothing a Tensor offers changes it.
 class Tensor {
  public:
-  Tensor() = default;   // undefined: has no shape, fits nowhere
+  Tensor() = default;  // undefined: has no shape, fits nowhere
   ~Tensor();
   Tensor(const Tensor&);
   Tensor(Tensor&&) noexcept;
@@ -48,20 +48,20 @@ class Tensor {
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
   int rank() const { return shape().rank(); }
-  std::int64_t dim(int axis) const;   // negative axes count from the end
+  std::int64_t dim(int axis) const;  // negative axes count from the end
   std::int64_t numel() const { return shape().numel(); }
 
   // Reading. Each computes what is needed first; inside a trace each throws.
   const Tensor& eval() const;
   template <class T>
-  T item() const;                       // of a tensor with one element
+  T item() const;  // of a tensor with one element
   template <class T>
-  std::vector<T> to_vector() const;     // row-major, converted to T
-  const void* data() const;             // contiguous, of this dtype, alive as long as this handle
-  std::string str() const;              // as NumPy prints
+  std::vector<T> to_vector() const;  // row-major, converted to T
+  const void* data() const;          // contiguous, of this dtype, alive as long as this handle
+  std::string str() const;           // as NumPy prints
 
-  Tensor slice(std::initializer_list<Range> ranges) const;   // leading axes; a view where free
-  Tensor reshape(const Shape& shape) const;                  // one size may be -1
+  Tensor slice(std::initializer_list<Range> ranges) const;  // leading axes; a view where free
+  Tensor reshape(const Shape& shape) const;                 // one size may be -1
   Tensor to(DType dtype) const;
 
   // For the house: the node behind the handle.
@@ -84,16 +84,17 @@ class Operand {
   Operand(const Tensor& t) : tensor_(t) {}
   Operand(const class Variable& v);
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T number)
-      : is_number_(true), number_(static_cast<double>(number)), integral_(std::is_integral_v<T>),
+  requires std::is_arithmetic_v<T> Operand(T number)
+      : is_number_(true),
+        number_(static_cast<double>(number)),
+        integral_(std::is_integral_v<T>),
         whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0) {}
 
   bool is_number() const { return is_number_; }
   bool is_integral() const { return integral_; }
   std::int64_t whole() const { return whole_; }
   const Tensor& tensor() const { return tensor_; }
-  Tensor as(DType dtype) const;   // the number as a scalar tensor of that type; tensors are converted
+  Tensor as(DType dtype) const;  // the number as a scalar tensor of that type; tensors are converted
 
  private:
   Tensor tensor_;
@@ -112,13 +113,15 @@ Tensor from_bytes(const void* data, TensorType type);
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape);
 template <class T>
-Tensor tensor(const std::vector<T>& values) { return tensor(values, Shape{static_cast<std::int64_t>(values.size())}); }
+Tensor tensor(const std::vector<T>& values) {
+  return tensor(values, Shape{static_cast<std::int64_t>(values.size())});
+}
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(T value) { return detail::from_bytes(&value, {dtype_of<T>(), {}}); }
+requires std::is_arithmetic_v<T> Tensor tensor(T value) { return detail::from_bytes(&value, {dtype_of<T>(), {}}); }
 template <class T>
-  requires std::is_arithmetic_v<T>
-Tensor tensor(std::initializer_list<T> values) { return tensor(std::vector<T>(values)); }
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values) {
+  return tensor(std::vector<T>(values));
+}
 template <class T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows);
 template <class T>
@@ -131,7 +134,7 @@ Tensor full(const Shape& shape, double value, DType dtype = f32);
 Tensor full_int(const Shape& shape, std::int64_t value, DType dtype = i64);
 Tensor zeros(const Shape& shape, DType dtype = f32);
 Tensor ones(const Shape& shape, DType dtype = f32);
-Tensor arange(std::int64_t end);                                                       // i64 [0, end)
+Tensor arange(std::int64_t end);  // i64 [0, end)
 Tensor arange(double begin, double end, double step = 1, DType dtype = f32);
 Tensor linspace(double begin, double end, std::int64_t count, DType dtype = f32);
 Tensor eye(std::int64_t n, DType dtype = f32);
@@ -151,9 +154,9 @@ class Variable {
   void set_trainable(bool);
   TensorType type() const;
   const Shape& shape() const;
-  Tensor value() const;               // inside a trace: what the step has made of it so far
+  Tensor value() const;  // inside a trace: what the step has made of it so far
   operator Tensor() const { return value(); }
-  void assign(const Tensor& value);   // same shape and type, else Error; inside a trace: recorded
+  void assign(const Tensor& value);  // same shape and type, else Error; inside a trace: recorded
   bool same(const Variable& other) const { return state_ == other.state_; }
 
   const std::shared_ptr<State>& state() const { return state_; }
@@ -169,14 +172,14 @@ struct Vjp {
   const Attrs& attrs;
   std::vector<Tensor> in;
   std::vector<Tensor> out;
-  std::vector<Tensor> dys;      // of each output; undefined where none flows
-  std::vector<bool> needs;      // which inputs' gradients somebody asked for
-  Tensor dy;                    // dys[0], zeros where undefined
+  std::vector<Tensor> dys;  // of each output; undefined where none flows
+  std::vector<bool> needs;  // which inputs' gradients somebody asked for
+  Tensor dy;                // dys[0], zeros where undefined
 };
 
 // ---- where programs run
 
-void set_device(const std::string& name);   // "cpu", "reference", "null"; throws Error listing the known ones
+void set_device(const std::string& name);  // "cpu", "reference", "null"; throws Error listing the known ones
 std::string device();
 
 // ---- templates

@@ -12,23 +12,28 @@ namespace varve {
 namespace {
 
 // Identity on the outputs, after the inputs; its extension is the gradient.
-const OpDef with_gradient = define({.name = "with_gradient",
-                                    .doc = "The last inputs, unchanged; the gradient of the first ones is computed by a function of its own.",
-                                    .family = "autodiff",
-                                    .arity = -1,
-                                    .shape = [](const Call& call) {
-                                      const auto first = static_cast<std::ptrdiff_t>(call.attrs.integer("inputs"));
-                                      return std::vector<TensorType>(call.in.begin() + first, call.in.end());
-                                    },
-                                    .pure = false});
+const OpDef with_gradient =
+    define({.name = "with_gradient",
+            .doc = "The last inputs, unchanged; the gradient of the first ones is computed by a function of its own.",
+            .family = "autodiff",
+            .arity = -1,
+            .shape =
+                [](const Call& call) {
+                  const auto first = static_cast<std::ptrdiff_t>(call.attrs.integer("inputs"));
+                  return std::vector<TensorType>(call.in.begin() + first, call.in.end());
+                },
+            .pure = false});
 
 void need_scalar(const Tensor& output, const char* who) {
   if (output.rank() != 0 && output.numel() != 1)
-    throw Error(cat(who, ": the function must return a scalar, got shape ", output.shape().str(), ". Take its sum or mean."));
-  if (!is_floating(output.dtype())) throw Error(cat(who, ": the function must return a floating-point value, got ", name(output.dtype()), "."));
+    throw Error(
+        cat(who, ": the function must return a scalar, got shape ", output.shape().str(), ". Take its sum or mean."));
+  if (!is_floating(output.dtype()))
+    throw Error(cat(who, ": the function must return a floating-point value, got ", name(output.dtype()), "."));
 }
 
-std::vector<Tensor> attach(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, ir::Extension extension) {
+std::vector<Tensor> attach(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                           ir::Extension extension) {
   std::vector<Tensor> all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
   RecordExtras extras;
@@ -47,10 +52,12 @@ std::vector<Tensor> defined_dys(const Vjp& v) {
 
 const OpRecord& with_gradient_op() { return with_gradient.record(); }
 
-std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt) {
-  if (outputs.size() != seeds.size()) throw Error(cat("gradients: ", outputs.size(), " outputs but ", seeds.size(), " seeds."));
+std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
+                              const std::vector<Tensor>& wrt) {
+  if (outputs.size() != seeds.size())
+    throw Error(cat("gradients: ", outputs.size(), " outputs but ", seeds.size(), " seeds."));
   const std::lock_guard lock(ir::graph_mutex());
-  const GradientScope scope({});   // rules may call functions whose gradient is wanted in turn
+  const GradientScope scope({});  // rules may call functions whose gradient is wanted in turn
   ReverseWalk walk(wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(outputs[i], seeds[i]);
   std::vector<Tensor> grads = walk.run();
@@ -65,11 +72,13 @@ std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& w
 }
 
 namespace detail {
-ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs) {
+ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                              const std::vector<Tensor>& inputs) {
   const GradientScope scope({});
   std::vector<Tensor> marked;
   for (const Tensor& input : inputs) {
-    if (!is_floating(input.dtype())) throw Error(cat("grad: needs a floating-point input, got ", input.type().str(), "."));
+    if (!is_floating(input.dtype()))
+      throw Error(cat("grad: needs a floating-point input, got ", input.type().str(), "."));
     marked.push_back(identity(input));
   }
   const Tensor value = f(marked);
@@ -78,7 +87,8 @@ ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tenso
 }
 }  // namespace detail
 
-std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f, const std::vector<Variable>& wrt) {
+std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f,
+                                                      const std::vector<Variable>& wrt) {
   const GradientScope scope(wrt);
   const Tensor value = f();
   need_scalar(value, "value_and_grad");
@@ -106,7 +116,7 @@ detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp) {
       std::vector<Tensor> grads = vjp(own, v.out, defined_dys(v));
       if (grads.size() != own.size())
         throw Error(cat("custom_gradient: returned ", grads.size(), " gradients for ", own.size(), " inputs."));
-      grads.resize(v.in.size());   // nothing flows through the function itself
+      grads.resize(v.in.size());  // nothing flows through the function itself
       return Pulled{std::move(grads), {}, {}};
     });
   };
@@ -126,15 +136,16 @@ detail::TensorFn checkpoint_many(detail::TensorFn f) {
       const VariableReplay replay(seen);
       const std::vector<Tensor> again = f({fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(inputs)});
       // The walk goes on through the new outputs, captured tensors included.
-      return Pulled{std::vector<Tensor>(v.in.size()), again, {fresh.begin() + static_cast<std::ptrdiff_t>(inputs), fresh.end()}};
+      return Pulled{
+          std::vector<Tensor>(v.in.size()), again, {fresh.begin() + static_cast<std::ptrdiff_t>(inputs), fresh.end()}};
     });
   };
 }
 
 std::function<Tensor(const Tensor&)> checkpoint(std::function<Tensor(const Tensor&)> f) {
-  return [g = checkpoint_many([f = std::move(f)](const std::vector<Tensor>& in) { return std::vector<Tensor>{f(in[0])}; })](const Tensor& x) {
-    return g({x})[0];
-  };
+  return [g = checkpoint_many([f = std::move(f)](const std::vector<Tensor>& in) {
+            return std::vector<Tensor>{f(in[0])};
+          })](const Tensor& x) { return g({x})[0]; };
 }
 
 }  // namespace varve

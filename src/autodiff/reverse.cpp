@@ -80,7 +80,8 @@ void ReverseWalk::seed(const Tensor& output, const Tensor& dy) { accumulate(outp
 void ReverseWalk::accumulate(const ir::Value& value, const Tensor& dy) {
   if (!dy.defined() || !is_floating(value.type().dtype) || !reaches(value.node)) return;
   if (dy.shape() != value.type().shape)
-    throw Error(cat("gradient of ", value.node->op->name, ": expected shape ", value.type().shape.str(), ", got ", dy.shape().str(), "."));
+    throw Error(cat("gradient of ", value.node->op->name, ": expected shape ", value.type().shape.str(), ", got ",
+                    dy.shape().str(), "."));
   Tensor& slot = grads_[value];
   const Tensor typed = dy.to(value.type().dtype);
   slot = slot.defined() ? slot + typed : typed;
@@ -138,7 +139,8 @@ void ReverseWalk::differentiate(const ir::NodePtr& node) {
   v.dy = v.dys[0].defined() ? v.dys[0] : zeros(node->types[0].shape, node->types[0].dtype);
   const std::vector<Tensor> grads = input_gradients(v, *node);
   if (grads.size() != node->inputs.size())
-    throw Error(cat(node->op->name, ": its gradient rule returned ", grads.size(), " gradients for ", node->inputs.size(), " inputs."));
+    throw Error(cat(node->op->name, ": its gradient rule returned ", grads.size(), " gradients for ",
+                    node->inputs.size(), " inputs."));
   for (std::size_t i = 0; i < grads.size(); ++i)
     if (needs[i]) accumulate(node->inputs[i], grads[i]);
 }

@@ -16,7 +16,8 @@ namespace varve::backend {
 // A node and its neighbourhood.
 class Site {
  public:
-  Site(const ir::Graph& graph, const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users, ir::NodePtr root)
+  Site(const ir::Graph& graph, const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users,
+       ir::NodePtr root)
       : graph_(graph), users_(users), root_(std::move(root)) {}
 
   const ir::NodePtr& root() const { return root_; }
@@ -40,12 +41,12 @@ enum class Memory : std::uint8_t { contiguous, strided };
 using Prepare = std::function<Prepared(const std::vector<Port>& in, const std::vector<Port>& out)>;
 
 struct Claim {
-  std::string refusal;                        // set: no, and why
-  std::string kernel;                         // who: "onednn matmul+bias+relu"
-  std::vector<ir::NodePtr> nodes;             // what it covers; the root is one of them
-  std::vector<ir::Value> inputs, outputs;     // every value it reads and writes
-  std::vector<Memory> memory;                 // per input; missing means contiguous
-  std::vector<ir::PackedPtr> wants;           // per input: the private layout it would like, or null; missing means none
+  std::string refusal;                     // set: no, and why
+  std::string kernel;                      // who: "onednn matmul+bias+relu"
+  std::vector<ir::NodePtr> nodes;          // what it covers; the root is one of them
+  std::vector<ir::Value> inputs, outputs;  // every value it reads and writes
+  std::vector<Memory> memory;              // per input; missing means contiguous
+  std::vector<ir::PackedPtr> wants;        // per input: the private layout it would like, or null; missing means none
   std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
   double cost = 0;                            // seconds, roughly; lower wins among claims that cover as much
   Prepare prepare;
@@ -60,24 +61,24 @@ struct Claim {
 enum class Reduce : std::uint8_t { none, sum, prod, max, min };
 struct Group {
   std::vector<ir::NodePtr> nodes;
-  std::vector<ir::Value> inputs;              // each broadcasts to `shape`
+  std::vector<ir::Value> inputs;  // each broadcasts to `shape`
   std::vector<ir::Value> outputs;
-  expr::Code code;                            // over inputs, one result for each output
-  Shape shape;                                // the iteration space
-  std::vector<Reduce> reduce;                 // per output
-  std::vector<bool> reduced_axes;             // per axis of `shape`, the same for all reduced outputs
-  DType compute = f32;                        // f32, f64 or i64
+  expr::Code code;                 // over inputs, one result for each output
+  Shape shape;                     // the iteration space
+  std::vector<Reduce> reduce;      // per output
+  std::vector<bool> reduced_axes;  // per axis of `shape`, the same for all reduced outputs
+  DType compute = f32;             // f32, f64 or i64
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  virtual bool fuses() const { return false; }                         // elementwise nodes are to be grouped first
-  virtual std::vector<Claim> claims(const Site& site) const = 0;       // larger patterns first; refusals with reasons
+  virtual bool fuses() const { return false; }                    // elementwise nodes are to be grouped first
+  virtual std::vector<Claim> claims(const Site& site) const = 0;  // larger patterns first; refusals with reasons
   virtual Claim claim_group(const Group& group) const { return Claim::no(name(), cat_group(group)); }
-  virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;   // any strides to any strides, equal types
-  virtual bool executes() const { return true; }                       // false: compiles only
+  virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
+  virtual bool executes() const { return true; }                              // false: compiles only
   // Groups may run over packed state: all operands of one layout, flat.
   virtual bool packed_groups() const { return false; }
 

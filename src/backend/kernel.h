@@ -19,13 +19,14 @@ class ErrorWord {
   void note(const std::string& what, std::int64_t value) {
     bool expected = false;
     if (taken_.compare_exchange_strong(expected, true)) {
-      what_ = &what;   // the kernel's own text: kernels live as long as their program
+      what_ = &what;  // the kernel's own text: kernels live as long as their program
       value_ = value;
       set_.store(true, std::memory_order_release);
     }
   }
   bool set() const { return set_.load(std::memory_order_acquire); }
-  std::string text() const;   // the value where the text says {}, or at its end: "gather: … out of range [0, 10). Got 12."
+  std::string text()
+      const;  // the value where the text says {}, or at its end: "gather: … out of range [0, 10). Got 12."
   void clear() {
     set_ = false;
     taken_ = false;
@@ -38,9 +39,9 @@ class ErrorWord {
 };
 
 struct RunArgs {
-  const void* const* in;    // first elements, in the order of the claim's inputs
+  const void* const* in;  // first elements, in the order of the claim's inputs
   void* const* out;
-  void* scratch;            // as much as was asked for, 64-byte aligned; nothing in it survives the call
+  void* scratch;  // as much as was asked for, 64-byte aligned; nothing in it survives the call
   ErrorWord* errors;
 };
 
@@ -54,8 +55,8 @@ class Kernel {
 // One operand of a kernel as the compiler decided it.
 struct Port {
   TensorType type;
-  Layout layout;             // offset is 0: the pointer is the first element
-  ir::PackedPtr packed;      // set: the elements lie in this private layout, `layout` means nothing
+  Layout layout;         // offset is 0: the pointer is the first element
+  ir::PackedPtr packed;  // set: the elements lie in this private layout, `layout` means nothing
 };
 
 struct Prepared {

@@ -14,7 +14,7 @@ namespace varve::compiler {
 // A kernel-to-be.
 struct Unit {
   backend::Claim claim;
-  std::shared_ptr<Loop> loop;      // set: a scan over a compiled body
+  std::shared_ptr<Loop> loop;  // set: a scan over a compiled body
   std::size_t loop_scratch = 0;
 };
 
@@ -22,10 +22,10 @@ struct Draft {
   ir::Graph graph;
   const backend::Backend* backend = nullptr;
   std::vector<Layout> input_layouts;
-  std::unordered_map<const ir::Node*, std::size_t> input_at;   // place of each input node
-  std::vector<bool> parameters;          // per input: a variable, which may lie in a private layout
-  std::vector<ir::PackedPtr> packed;     // per input: the layout chosen for it, or null
-  std::vector<Unit> units;         // each after those it reads from
+  std::unordered_map<const ir::Node*, std::size_t> input_at;  // place of each input node
+  std::vector<bool> parameters;       // per input: a variable, which may lie in a private layout
+  std::vector<ir::PackedPtr> packed;  // per input: the layout chosen for it, or null
+  std::vector<Unit> units;            // each after those it reads from
   std::string explain;
 };
 

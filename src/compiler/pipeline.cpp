@@ -22,9 +22,9 @@ ir::Graph optimize(ir::Graph graph) {
 
 namespace {
 
-std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> layouts,
-                                          const std::vector<bool>& parameters) {
-  const Trace recording;   // decompositions record nodes that nobody may evaluate
+std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend,
+                                          std::vector<Layout> layouts, const std::vector<bool>& parameters) {
+  const Trace recording;  // decompositions record nodes that nobody may evaluate
   Draft draft = select(optimize(graph), backend, std::move(layouts));
   draft.parameters = parameters;
   if (backend.fuses()) fuse(draft);
@@ -35,11 +35,13 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
 
 }  // namespace
 
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
+                                    std::vector<Layout> input_layouts) {
   return compile_draft(graph, backend, std::move(input_layouts), {});
 }
 
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, const std::vector<bool>& parameters) {
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
+                                    const std::vector<bool>& parameters) {
   std::vector<Layout> layouts;
   for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));
   return compile_draft(graph, backend, std::move(layouts), parameters);

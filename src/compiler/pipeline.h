@@ -25,8 +25,8 @@ extern const std::vector<Pass> kGraphPasses;
 // All graph passes, each verified.
 ir::Graph optimize(ir::Graph graph);
 
-// Kernels for every node: patterns first, decompositions where nobody claims, generated groups for the rest. Throws Error
-// that lists every refusal when a node stays unclaimed.
+// Kernels for every node: patterns first, decompositions where nobody claims, generated groups for the rest. Throws
+// Error that lists every refusal when a node stays unclaimed.
 Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
 // Groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
 void fuse(Draft& draft);
@@ -38,8 +38,10 @@ void choose_layouts(Draft& draft);
 std::shared_ptr<const Plan> make_plan(Draft draft);
 
 // The whole way. Inputs are bound with these layouts.
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
+                                    std::vector<Layout> input_layouts);
 // Contiguous inputs; those marked as parameters may be asked for in a private layout.
-std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend, const std::vector<bool>& parameters = {});
+std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
+                                    const std::vector<bool>& parameters = {});
 
 }  // namespace varve::compiler

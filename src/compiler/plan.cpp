@@ -16,7 +16,7 @@ ir::PackedPtr packed_layout(const Draft& draft, const ir::Value& value) {
 
 backend::Port port_of(const Draft& draft, const ir::Value& value) {
   Layout layout = *layout_of(draft, value);
-  layout.offset = 0;   // the pointer is the first element
+  layout.offset = 0;  // the pointer is the first element
   return {value.type(), std::move(layout), packed_layout(draft, value)};
 }
 
@@ -36,7 +36,8 @@ Cost unit_cost(const Unit& unit) {
   for (const ir::Value& input : unit.claim.inputs) cost.bytes += static_cast<double>(input.type().bytes());
   for (const ir::Value& output : unit.claim.outputs) cost.bytes += static_cast<double>(output.type().bytes());
   if (unit.loop)
-    for (const PlanStep& step : unit.loop->body->steps) cost.flops += step.cost.flops * static_cast<double>(unit.loop->steps);
+    for (const PlanStep& step : unit.loop->body->steps)
+      cost.flops += step.cost.flops * static_cast<double>(unit.loop->steps);
   return cost;
 }
 
@@ -55,7 +56,9 @@ PlanStep describe(const Draft& draft, const Unit& unit) {
   step.op = op_names(unit);
   if (!unit.claim.outputs.empty()) step.shape = unit.claim.outputs[0].type().str();
   const ir::Origin& origin = unit.claim.nodes.front()->origin;
-  step.origin = origin.gradient_of.empty() ? origin.path : cat(origin.path, origin.path.empty() ? "" : " ", "gradient of ", origin.gradient_of);
+  step.origin = origin.gradient_of.empty()
+                    ? origin.path
+                    : cat(origin.path, origin.path.empty() ? "" : " ", "gradient of ", origin.gradient_of);
   for (const ir::Value& input : unit.claim.inputs) step.in_ports.push_back(port_of(draft, input));
   for (const ir::Value& output : unit.claim.outputs) step.out_ports.push_back(port_of(draft, output));
   step.prepare = unit.claim.prepare;
@@ -73,7 +76,8 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
   for (std::size_t u = 0; u < draft.units.size(); ++u) {
     steps.push_back(describe(draft, draft.units[u]));
     PlanStep& step = steps.back();
-    const std::size_t scratch = step.loop ? draft.units[u].loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
+    const std::size_t scratch =
+        step.loop ? draft.units[u].loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
     memory.scratch.push_back(-1);
     if (!scratch) continue;
     Buffer buffer;
@@ -89,12 +93,14 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
     const backend::Claim& claim = draft.units[static_cast<std::size_t>(u)].claim;
     for (const ir::Value& input : claim.inputs) step.in.push_back(place_of(draft, memory, input));
     for (const ir::Value& output : claim.outputs) step.out.push_back(place_of(draft, memory, output));
-    if (memory.scratch[static_cast<std::size_t>(u)] >= 0) step.scratch = memory.buffers[static_cast<std::size_t>(memory.scratch[static_cast<std::size_t>(u)])].place;
+    if (memory.scratch[static_cast<std::size_t>(u)] >= 0)
+      step.scratch = memory.buffers[static_cast<std::size_t>(memory.scratch[static_cast<std::size_t>(u)])].place;
     plan->steps.push_back(std::move(step));
   }
   for (const auto& [out, in] : memory.late) {
     const ir::Value& output = draft.graph.outputs[out];
-    plan->copies.push_back({place_of(draft, memory, output), {Place::Kind::input, static_cast<int>(in), 0}, output.type().bytes()});
+    plan->copies.push_back(
+        {place_of(draft, memory, output), {Place::Kind::input, static_cast<int>(in), 0}, output.type().bytes()});
     memory.written[in] = true;
   }
   for (std::size_t i = 0; i < draft.graph.inputs.size(); ++i)

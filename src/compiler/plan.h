@@ -12,8 +12,8 @@ namespace varve::compiler {
 
 struct Place {
   enum class Kind : std::uint8_t { arena, input, output } kind = Kind::arena;
-  int index = 0;              // of the input or output
-  std::int64_t offset = 0;    // in bytes
+  int index = 0;            // of the input or output
+  std::int64_t offset = 0;  // in bytes
 };
 
 struct Plan;
@@ -21,7 +21,7 @@ struct Plan;
 // A loop over the leading axis: `body` runs once a step over slices of the operands.
 struct Loop {
   std::shared_ptr<const Plan> body;
-  int carries = 0, xs = 0, outs = 0;   // operands: carries, xs, then what the body captured; results: carries, outs
+  int carries = 0, xs = 0, outs = 0;  // operands: carries, xs, then what the body captured; results: carries, outs
   std::int64_t steps = 0;
   bool reverse = false;
   std::vector<std::int64_t> carry_at;  // bytes into the scratch: two buffers for each carry
@@ -29,14 +29,14 @@ struct Loop {
 };
 
 struct PlanStep {
-  std::string kernel;                        // who runs it
-  std::string op, shape, origin;             // for the profiler
+  std::string kernel;             // who runs it
+  std::string op, shape, origin;  // for the profiler
   std::vector<Place> in, out;
   Place scratch;
   std::vector<backend::Port> in_ports, out_ports;
-  backend::Prepare prepare;                  // makes one kernel for each execution
+  backend::Prepare prepare;  // makes one kernel for each execution
   Cost cost;
-  std::shared_ptr<const Loop> loop;          // set: no kernel, a loop
+  std::shared_ptr<const Loop> loop;  // set: no kernel, a loop
 };
 
 struct FinalCopy {
@@ -46,15 +46,15 @@ struct FinalCopy {
 
 struct Plan {
   std::vector<PlanStep> steps;
-  std::vector<FinalCopy> copies;             // state that could not be updated in place
-  std::vector<backend::Port> inputs;         // as the caller must bind them
+  std::vector<FinalCopy> copies;      // state that could not be updated in place
+  std::vector<backend::Port> inputs;  // as the caller must bind them
   std::vector<TensorType> outputs;
   std::vector<std::pair<int, int>> updates;  // (input, output) as in the graph
   std::vector<bool> written;                 // per input: replaced in its own buffer
   std::vector<bool> returned;                // per output: has a buffer of its own (updates have none)
   std::size_t arena_bytes = 0;
-  std::string text, graphviz;                // the graph as compiled
-  std::string explain;                       // who claimed what, who refused and why
+  std::string text, graphviz;  // the graph as compiled
+  std::string explain;         // who claimed what, who refused and why
   bool executes = true;
 };
 

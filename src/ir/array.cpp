@@ -8,8 +8,10 @@
 namespace varve::ir {
 
 Storage::~Storage() {
-  if (release) release();
-  else if (data) varve::release(data, bytes);
+  if (release)
+    release();
+  else if (data)
+    varve::release(data, bytes);
 }
 
 std::shared_ptr<Storage> new_storage(std::size_t bytes) {
@@ -38,7 +40,8 @@ void for_each_row(const Array& array, Visit visit) {
   Ints index(static_cast<std::size_t>(shape.rank()), 0);
   for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t offset = array.layout.offset;
-    for (int a = 0; a + 1 < shape.rank(); ++a) offset += index[static_cast<std::size_t>(a)] * array.layout.strides[static_cast<std::size_t>(a)];
+    for (int a = 0; a + 1 < shape.rank(); ++a)
+      offset += index[static_cast<std::size_t>(a)] * array.layout.strides[static_cast<std::size_t>(a)];
     visit(offset, row * columns, columns);
     for (int a = shape.rank() - 2; a >= 0; --a) {
       if (++index[static_cast<std::size_t>(a)] < shape[a]) break;
@@ -57,7 +60,8 @@ void read_elements(const Array& array, void* out, DType dtype) {
     for (std::int64_t i = 0; i < columns; ++i) {
       const auto* element = static_cast<const std::byte*>(array.storage->data) +
                             (offset + i * stride) * static_cast<std::int64_t>(size_of(from));
-      convert(element, from, static_cast<std::byte*>(out) + (place + i) * static_cast<std::int64_t>(size_of(dtype)), dtype, 1);
+      convert(element, from, static_cast<std::byte*>(out) + (place + i) * static_cast<std::int64_t>(size_of(dtype)),
+              dtype, 1);
     }
   });
 }

@@ -22,7 +22,7 @@ struct Storage {
   Storage& operator=(const Storage&) = delete;
   ~Storage();
 };
-std::shared_ptr<Storage> new_storage(std::size_t bytes);   // throws OutOfMemory
+std::shared_ptr<Storage> new_storage(std::size_t bytes);  // throws OutOfMemory
 
 struct Array {
   TensorType type;
@@ -30,7 +30,8 @@ struct Array {
   std::shared_ptr<Storage> storage;
 
   const std::byte* data() const {
-    return static_cast<const std::byte*>(storage->data) + layout.offset * static_cast<std::int64_t>(size_of(type.dtype));
+    return static_cast<const std::byte*>(storage->data) +
+           layout.offset * static_cast<std::int64_t>(size_of(type.dtype));
   }
   bool contiguous() const { return is_contiguous(type.shape, layout); }
 };

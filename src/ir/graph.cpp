@@ -8,7 +8,7 @@ namespace varve::ir {
 std::vector<NodePtr> topological(const std::vector<Value>& outputs) {
   std::vector<NodePtr> order;
   std::unordered_set<const Node*> seen;
-  std::vector<std::pair<NodePtr, std::size_t>> stack;   // node, next input to visit
+  std::vector<std::pair<NodePtr, std::size_t>> stack;  // node, next input to visit
   for (const Value& output : outputs) {
     if (!seen.insert(output.node.get()).second) continue;
     stack.push_back({output.node, 0});
@@ -77,11 +77,12 @@ Graph replace(const Graph& graph, const ValueMap& values) {
 std::vector<Value> inline_graph(const Graph& graph, const std::vector<Value>& inputs) {
   std::unordered_map<const Node*, std::size_t> place;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) place[graph.inputs[i].get()] = i;
-  return rewrite(graph, [&](const NodePtr&, const NodePtr& original) -> std::vector<Value> {
-           const auto it = place.find(original.get());
-           if (it != place.end()) return {inputs[it->second]};
-           return {};
-         })
+  return rewrite(graph,
+                 [&](const NodePtr&, const NodePtr& original) -> std::vector<Value> {
+                   const auto it = place.find(original.get());
+                   if (it != place.end()) return {inputs[it->second]};
+                   return {};
+                 })
       .outputs;
 }
 

@@ -11,9 +11,9 @@
 namespace varve::ir {
 
 struct Graph {
-  std::vector<NodePtr> inputs;                 // input nodes, in binding order
+  std::vector<NodePtr> inputs;  // input nodes, in binding order
   std::vector<Value> outputs;
-  std::vector<std::pair<int, int>> updates;    // (input, output): state that the output replaces
+  std::vector<std::pair<int, int>> updates;  // (input, output): state that the output replaces
 };
 
 using ValueMap = std::unordered_map<Value, Value, ValueHash>;
@@ -43,8 +43,8 @@ std::unordered_map<Value, std::vector<Use>, ValueHash> uses(const Graph& graph);
 // Throws Error, naming pass and node: inputs defined before use, types as the shape rules say, updates of equal type.
 void verify(const Graph& graph, const std::string& after);
 
-std::string print(const Graph& graph);      // one line a node
-std::string graphviz(const Graph& graph);   // for dot
+std::string print(const Graph& graph);     // one line a node
+std::string graphviz(const Graph& graph);  // for dot
 
 // Equal text for graphs of equal structure: operators, attributes, types and wiring; values of inputs left out.
 std::string structure(const Graph& graph);

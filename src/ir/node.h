@@ -38,8 +38,8 @@ struct ValueHash {
 
 // Where a node comes from, for the profiler and for messages such as "NaN in layer 3".
 struct Origin {
-  std::string path;          // module path
-  std::string gradient_of;   // operator whose gradient rule recorded it
+  std::string path;         // module path
+  std::string gradient_of;  // operator whose gradient rule recorded it
 };
 
 // What the node's operator carries that is neither input nor attribute: a user's gradient, a recomputation.
@@ -56,22 +56,22 @@ struct Slot {
 };
 
 struct Node {
-  std::uint64_t id = 0;   // grows with every node made, so inputs have smaller ids
+  std::uint64_t id = 0;  // grows with every node made, so inputs have smaller ids
   const OpRecord* op = nullptr;
   Attrs attrs;
   std::vector<Value> inputs;
-  std::vector<TensorType> types;   // of the outputs
+  std::vector<TensorType> types;  // of the outputs
   std::vector<std::shared_ptr<const Graph>> regions;
   Extension extension;
   Origin origin;
-  bool kept = false;      // a pullback still walks through it: evaluation leaves its inputs
-  int depth = 1;          // longest chain of nodes without a value that ends here
+  bool kept = false;  // a pullback still walks through it: evaluation leaves its inputs
+  int depth = 1;      // longest chain of nodes without a value that ends here
   std::unique_ptr<Slot[]> slots;
 
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
-  ~Node();   // iterative: a chain of a million nodes does not overflow the stack
+  ~Node();  // iterative: a chain of a million nodes does not overflow the stack
 
   bool is(const char* name) const { return op->name == name; }
 };
@@ -83,8 +83,8 @@ NodePtr input_node(const TensorType& type, const std::string& name);
 // A copy with other inputs (a pass rewriting its neighbours); types, origin and regions stay.
 NodePtr with_inputs(const Node& node, std::vector<Value> inputs);
 
-const OpRecord& input_op();      // a program's argument or variable
-const OpRecord& constant_op();   // a value known already: slots[0] holds it
+const OpRecord& input_op();     // a program's argument or variable
+const OpRecord& constant_op();  // a value known already: slots[0] holds it
 
 inline const TensorType& Value::type() const { return node->types[static_cast<std::size_t>(index)]; }
 std::vector<TensorType> input_types(const Node&);

@@ -12,7 +12,7 @@ namespace varve::ir {
 class PackedLayout {
  public:
   virtual ~PackedLayout() = default;
-  virtual std::string key() const = 0;   // equal keys: the same places for the same elements
+  virtual std::string key() const = 0;  // equal keys: the same places for the same elements
   virtual std::size_t bytes() const = 0;
   virtual void pack(const void* row_major, void* packed) const = 0;
   virtual void unpack(const void* packed, void* row_major) const = 0;

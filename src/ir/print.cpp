@@ -73,10 +73,12 @@ std::string graphviz(const Graph& graph) {
     const bool leaf = node->inputs.empty();
     text += cat("  n", names.at(node.get()), " [label=\"", node->op->name, "\\n", types_text(*node), "\"",
                 leaf ? ", style=rounded" : "", "];\n");
-    for (const Value& input : node->inputs) text += cat("  n", names.at(input.node.get()), " -> n", names.at(node.get()), ";\n");
+    for (const Value& input : node->inputs)
+      text += cat("  n", names.at(input.node.get()), " -> n", names.at(node.get()), ";\n");
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-    text += cat("  out", i, " [shape=ellipse, label=\"output ", i, "\"];\n  n", names.at(graph.outputs[i].node.get()), " -> out", i, ";\n");
+    text += cat("  out", i, " [shape=ellipse, label=\"output ", i, "\"];\n  n", names.at(graph.outputs[i].node.get()),
+                " -> out", i, ";\n");
   return text + "}\n";
 }
 
@@ -85,7 +87,7 @@ std::string structure(const Graph& graph) {
   const Names names = number(order);
   std::string text;
   for (const NodePtr& node : order) {
-    text += cat(reinterpret_cast<std::uintptr_t>(node->op), "(");   // two records may share a name
+    text += cat(reinterpret_cast<std::uintptr_t>(node->op), "(");  // two records may share a name
     for (const Value& input : node->inputs) text += cat(names.at(input.node.get()), ".", input.index, ",");
     text += cat("){", node->op == &input_op() ? "" : node->attrs.str(), "}:", types_text(*node), ";");
     for (const auto& region : node->regions) text += cat("[", structure(*region), "]");

@@ -14,7 +14,8 @@ std::string TensorType::str() const { return cat(varve::name(dtype), " ", shape.
 
 std::size_t TensorType::bytes() const {
   const auto n = static_cast<std::uint64_t>(shape.numel());
-  if (n > (std::uint64_t{1} << 62) / size_of(dtype)) throw Error(cat("a tensor of ", str(), " is too large to address."));
+  if (n > (std::uint64_t{1} << 62) / size_of(dtype))
+    throw Error(cat("a tensor of ", str(), " is too large to address."));
   return static_cast<std::size_t>(n) * size_of(dtype);
 }
 
@@ -31,7 +32,7 @@ bool is_contiguous(const Shape& shape, const Layout& layout) {
   std::int64_t expected = 1;
   for (int a = shape.rank() - 1; a >= 0; --a) {
     if (shape[a] == 0) return true;
-    if (shape[a] == 1) continue;   // a stride nobody takes
+    if (shape[a] == 1) continue;  // a stride nobody takes
     if (layout.strides[static_cast<std::size_t>(a)] != expected) return false;
     expected *= shape[a];
   }
@@ -60,9 +61,12 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> entries) {
 }
 
 void Attrs::set(const std::string& key, Attr value) {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), key, [](const auto& e, const auto& k) { return e.first < k; });
-  if (at != entries_.end() && at->first == key) at->second = std::move(value);
-  else entries_.insert(at, {key, std::move(value)});
+  auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), key, [](const auto& e, const auto& k) { return e.first < k; });
+  if (at != entries_.end() && at->first == key)
+    at->second = std::move(value);
+  else
+    entries_.insert(at, {key, std::move(value)});
 }
 
 void Attrs::erase(const std::string& key) {
@@ -79,7 +83,9 @@ namespace {
 template <class T>
 const T& need(const Attr* attr, const std::string& key, const char* kind) {
   const T* value = attr ? attr->get<T>() : nullptr;
-  if (!value) throw Error(cat("attribute '", key, "' (", kind, ") is ", attr ? cat(attr->str(), ", of another kind.") : "missing."));
+  if (!value)
+    throw Error(
+        cat("attribute '", key, "' (", kind, ") is ", attr ? cat(attr->str(), ", of another kind.") : "missing."));
   return *value;
 }
 }  // namespace
@@ -122,7 +128,7 @@ std::vector<TensorType> elementwise_shape(const Call& call) {
 }
 
 std::deque<OpRecord>& records() {
-  static std::deque<OpRecord> all;   // a deque never moves what it holds
+  static std::deque<OpRecord> all;  // a deque never moves what it holds
   return all;
 }
 
@@ -136,8 +142,11 @@ OpDef define(OpRecord record) {
     record.arity = record.formula.arity();
     if (!record.shape) record.shape = elementwise_shape;
     if (!record.cost)
-      record.cost = [code = expr::flatten(record.arity, record.exprs)](const Call& call, const std::vector<TensorType>& out) {
-        Cost cost{static_cast<double>(code.instrs.size() - static_cast<std::size_t>(code.inputs)) * static_cast<double>(out[0].shape.numel()), 0};
+      record.cost = [code = expr::flatten(record.arity, record.exprs)](const Call& call,
+                                                                       const std::vector<TensorType>& out) {
+        Cost cost{static_cast<double>(code.instrs.size() - static_cast<std::size_t>(code.inputs)) *
+                      static_cast<double>(out[0].shape.numel()),
+                  0};
         for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
         for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
         return cost;

@@ -20,8 +20,9 @@ void verify_types(const Node& node, const std::string& after) {
   } catch (const Error& error) {
     broken(after, node, error.what());
   }
-  if (!node.regions.empty()) return;   // typed by their bodies, checked when they were made
-  if (expected.size() != node.types.size()) broken(after, node, cat(expected.size(), " outputs expected, has ", node.types.size()));
+  if (!node.regions.empty()) return;  // typed by their bodies, checked when they were made
+  if (expected.size() != node.types.size())
+    broken(after, node, cat(expected.size(), " outputs expected, has ", node.types.size()));
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (expected[i] != node.types[i])
       broken(after, node, cat("output ", i, " should be ", expected[i].str(), ", is ", node.types[i].str()));
@@ -36,13 +37,15 @@ void verify(const Graph& graph, const std::string& after) {
     if (!inputs.insert(input.get()).second) broken(after, *input, "is listed as an input twice");
   }
   for (const NodePtr& node : topological(graph)) {
-    if (node->op == &input_op() && !inputs.count(node.get())) broken(after, *node, "is an input that the graph does not list");
+    if (node->op == &input_op() && !inputs.count(node.get()))
+      broken(after, *node, "is an input that the graph does not list");
     if (node->op == &constant_op() && !node->slots[0].value()) broken(after, *node, "is a constant without a value");
     if (node->op->arity >= 0 && static_cast<int>(node->inputs.size()) != node->op->arity)
       broken(after, *node, cat("takes ", node->op->arity, " inputs, has ", node->inputs.size()));
     for (const Value& input : node->inputs)
       if (input.index < 0 || input.index >= static_cast<int>(input.node->types.size()))
-        broken(after, *node, cat("reads output ", input.index, " of %", input.node->id, ", which has ", input.node->types.size()));
+        broken(after, *node,
+               cat("reads output ", input.index, " of %", input.node->id, ", which has ", input.node->types.size()));
     verify_types(*node, after);
   }
   for (const auto& [in, out] : graph.updates) {

@@ -14,13 +14,14 @@ namespace {
 
 std::vector<Tensor> scan_gradient(const Vjp& v);
 
-const OpDef scan_op = define({.name = "scan",
-                              .doc = "A body run once for each slice along the leading axis, carrying values from step to step.",
-                              .family = "recurrent",
-                              .arity = -1,
-                              .shape = [](const Call&) { return std::vector<TensorType>(); },   // typed by the body
-                              .gradient = scan_gradient,
-                              .pure = false});
+const OpDef scan_op =
+    define({.name = "scan",
+            .doc = "A body run once for each slice along the leading axis, carrying values from step to step.",
+            .family = "recurrent",
+            .arity = -1,
+            .shape = [](const Call&) { return std::vector<TensorType>(); },  // typed by the body
+            .gradient = scan_gradient,
+            .pure = false});
 
 TensorType slice_type(const TensorType& type) {
   return {type.dtype, Shape(std::vector<std::int64_t>(type.shape.begin() + 1, type.shape.end()))};
@@ -43,8 +44,8 @@ std::int64_t common_length(const std::vector<Tensor>& xs, const ScanOptions& opt
   return length;
 }
 
-// Splits what the body recorded: its own nodes, and values that do not change from step to step. Those are computed once,
-// outside, and given to the body as inputs; literals stay inside.
+// Splits what the body recorded: its own nodes, and values that do not change from step to step. Those are computed
+// once, outside, and given to the body as inputs; literals stay inside.
 class Region {
  public:
   explicit Region(const std::vector<ir::NodePtr>& inputs) {
@@ -82,10 +83,12 @@ class Region {
 };
 
 void check_carry(const std::vector<Tensor>& before, const std::vector<Tensor>& after) {
-  if (before.size() != after.size()) throw Error(cat("scan: the body takes ", before.size(), " carries and returns ", after.size(), "."));
+  if (before.size() != after.size())
+    throw Error(cat("scan: the body takes ", before.size(), " carries and returns ", after.size(), "."));
   for (std::size_t i = 0; i < before.size(); ++i)
     if (before[i].type() != after[i].type())
-      throw Error(cat("scan: carry ", i, " is ", before[i].type().str(), " and becomes ", after[i].type().str(), "; it must stay the same."));
+      throw Error(cat("scan: carry ", i, " is ", before[i].type().str(), " and becomes ", after[i].type().str(),
+                      "; it must stay the same."));
 }
 
 std::vector<Tensor> joined(std::vector<Tensor> a, const std::vector<Tensor>& b) {
@@ -97,8 +100,8 @@ std::vector<Tensor> part(const std::vector<Tensor>& all, std::size_t from, std::
   return {all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(from + count)};
 }
 
-// Results: last carries, the body's outs, and the carries at the start of each step, which the gradient needs. A program
-// that uses no gradient drops the latter.
+// Results: last carries, the body's outs, and the carries at the start of each step, which the gradient needs. A
+// program that uses no gradient drops the latter.
 std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs,
                                 std::int64_t length, bool reverse) {
   std::vector<ir::NodePtr> inputs;
@@ -120,8 +123,11 @@ std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>&
   for (const Tensor& c : carry) extras.types.push_back(c.type());
   for (const Tensor& out : step.out) extras.types.push_back(stacked_type(out.type(), length));
   for (const Tensor& c : carry) extras.types.push_back(stacked_type(c.type(), length));
-  const Attrs attrs{{"carries", static_cast<std::int64_t>(carry.size())}, {"xs", static_cast<std::int64_t>(xs.size())},
-                    {"outs", static_cast<std::int64_t>(step.out.size())}, {"length", length}, {"reverse", reverse}};
+  const Attrs attrs{{"carries", static_cast<std::int64_t>(carry.size())},
+                    {"xs", static_cast<std::int64_t>(xs.size())},
+                    {"outs", static_cast<std::int64_t>(step.out.size())},
+                    {"length", length},
+                    {"reverse", reverse}};
   return record(scan_op.record(), joined(joined(carry, xs), region.captured()), attrs, std::move(extras));
 }
 
@@ -131,12 +137,16 @@ Tensor flowing(const Vjp& v, std::size_t output) {
 }
 
 // The backward body: runs the forward body again from the carries it started with, and pulls its gradients.
-// Carries: gradients of carries, then of captured values; xs: start carries, xs, gradients of outs and of start carries.
+// Carries: gradients of carries, then of captured values; xs: start carries, xs, gradients of outs and of start
+// carries.
 class ScanPull {
  public:
   ScanPull(const Vjp& v, const ir::Graph& graph)
-      : graph_(graph), carries_(static_cast<std::size_t>(v.attrs.integer("carries"))), xs_(static_cast<std::size_t>(v.attrs.integer("xs"))),
-        outs_(static_cast<std::size_t>(v.attrs.integer("outs"))), captured_(part(v.in, carries_ + xs_, v.in.size() - carries_ - xs_)) {
+      : graph_(graph),
+        carries_(static_cast<std::size_t>(v.attrs.integer("carries"))),
+        xs_(static_cast<std::size_t>(v.attrs.integer("xs"))),
+        outs_(static_cast<std::size_t>(v.attrs.integer("outs"))),
+        captured_(part(v.in, carries_ + xs_, v.in.size() - carries_ - xs_)) {
     for (std::size_t i = 0; i < v.in.size(); ++i)
       if (is_floating(v.in[i].dtype()) && (i < carries_ || v.needs[i])) wanted_.push_back(i);
   }
@@ -144,17 +154,20 @@ class ScanPull {
   std::vector<Tensor> run(const Vjp& v) {
     std::vector<Tensor> carry, xs = part(v.out, carries_ + outs_, carries_);
     for (const std::size_t i : wanted_) {
-      if (i < carries_) carry.push_back(flowing(v, i));
-      else if (i >= carries_ + xs_) carry.push_back(zeros(v.in[i].shape(), v.in[i].dtype()));
+      if (i < carries_)
+        carry.push_back(flowing(v, i));
+      else if (i >= carries_ + xs_)
+        carry.push_back(zeros(v.in[i].shape(), v.in[i].dtype()));
     }
     xs = joined(xs, part(v.in, carries_, xs_));
     for (std::size_t o = carries_; o < v.out.size(); ++o)
       if (is_floating(v.out[o].dtype())) xs.push_back(flowing(v, o));
-    const std::vector<Tensor> pulled = record_scan([&](const auto& c, const auto& x) { return step(v, c, x); }, carry, xs,
-                                                   v.attrs.integer("length"), !v.attrs.flag("reverse"));
+    const std::vector<Tensor> pulled = record_scan([&](const auto& c, const auto& x) { return step(v, c, x); }, carry,
+                                                   xs, v.attrs.integer("length"), !v.attrs.flag("reverse"));
     std::vector<Tensor> grads(v.in.size());
     std::size_t next_carry = 0, next_out = carry.size();
-    for (const std::size_t i : wanted_) grads[i] = i < carries_ || i >= carries_ + xs_ ? pulled[next_carry++] : pulled[next_out++];
+    for (const std::size_t i : wanted_)
+      grads[i] = i < carries_ || i >= carries_ + xs_ ? pulled[next_carry++] : pulled[next_out++];
     return grads;
   }
 
@@ -175,9 +188,12 @@ class ScanPull {
     const std::vector<Tensor> grads = gradients(ends, seeds, wrt);
     ScanStep result;
     for (std::size_t w = 0; w < wanted_.size(); ++w) {
-      if (wanted_[w] < carries_) result.carry.push_back(grads[w]);
-      else if (wanted_[w] < carries_ + xs_) result.out.push_back(grads[w]);
-      else result.carry.push_back(carry[next_carry++] + grads[w]);   // summed over the steps
+      if (wanted_[w] < carries_)
+        result.carry.push_back(grads[w]);
+      else if (wanted_[w] < carries_ + xs_)
+        result.out.push_back(grads[w]);
+      else
+        result.carry.push_back(carry[next_carry++] + grads[w]);  // summed over the steps
     }
     return result;
   }
@@ -185,7 +201,7 @@ class ScanPull {
   const ir::Graph& graph_;
   std::size_t carries_, xs_, outs_;
   std::vector<Tensor> captured_;
-  std::vector<std::size_t> wanted_;   // inputs whose gradient is computed: carries always, the rest when asked for
+  std::vector<std::size_t> wanted_;  // inputs whose gradient is computed: carries always, the rest when asked for
 };
 
 std::vector<Tensor> scan_gradient(const Vjp& v) {
@@ -197,7 +213,8 @@ std::vector<Tensor> scan_gradient(const Vjp& v) {
 
 const OpRecord& scan_record() { return scan_op.record(); }
 
-ScanResult scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs, const ScanOptions& options) {
+ScanResult scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs,
+                const ScanOptions& options) {
   const std::int64_t length = common_length(xs, options);
   const std::vector<Tensor> all = record_scan(body, carry, xs, length, options.reverse);
   const std::size_t outs = all.size() - 2 * carry.size();

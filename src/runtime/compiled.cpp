@@ -37,7 +37,7 @@ std::vector<Tensor> CompiledFn::record(const Tensor* const* args, std::size_t co
 const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds) {
   runtime::Program& program = this->program(args, count);
   if (program.arena_bytes() && (!arena_ || arena_->bytes < program.arena_bytes())) {
-    arena_ = nullptr;   // first give back, then take
+    arena_ = nullptr;  // first give back, then take
     arena_ = ir::new_storage(program.arena_bytes());
   }
   program.run(args, arena_, results_, seconds);
@@ -87,7 +87,7 @@ Profile profile(CompiledFn& fn, const std::vector<Tensor>& args, int repeats) {
   std::vector<double> seconds;
   const std::vector<const Tensor*> in = pointers(args);
   const auto lock = fn.lock();
-  fn.run(in.data(), in.size());   // warm
+  fn.run(in.data(), in.size());  // warm
   for (int i = 0; i < repeats; ++i) fn.run(in.data(), in.size(), &seconds);
   return runtime::make_profile(fn.program(in.data(), in.size()).plan(), seconds, repeats);
 }

@@ -19,7 +19,7 @@ struct Traced {
   ir::Graph graph;
   std::vector<std::shared_ptr<Variable::State>> variables;
   std::vector<std::shared_ptr<const ir::Array>> constants;
-  std::size_t results = 0;   // the first outputs; the rest are updates
+  std::size_t results = 0;  // the first outputs; the rest are updates
 };
 Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args);
 
@@ -33,7 +33,8 @@ class Program {
   const compiler::Plan& plan() const { return *plan_; }
 
   // Binds, runs, hands out results. With `seconds`, times every step.
-  void run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results, std::vector<double>* seconds);
+  void run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results,
+           std::vector<double>* seconds);
 
  private:
   void bind_args(const Tensor* const* args);
@@ -51,13 +52,13 @@ class Program {
   Traced traced_;
   std::vector<TensorType> args_;
   std::string device_;
-  int threads_;            // kernels are prepared for a number of threads
+  int threads_;  // kernels are prepared for a number of threads
   bool deterministic_;
   std::shared_ptr<const compiler::Plan> plan_;
   std::unique_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;
-  std::vector<Repacked> repacked_;              // of variables that the program reads in a private layout
-  std::vector<std::vector<Tensor>> recycled_;   // results handed out before, taken again once nobody holds them
+  std::vector<Repacked> repacked_;             // of variables that the program reads in a private layout
+  std::vector<std::vector<Tensor>> recycled_;  // results handed out before, taken again once nobody holds them
 };
 
 }  // namespace varve::runtime
@@ -70,7 +71,7 @@ class CompiledFn {
 
   // Programs, their arena and their results belong to whoever holds this.
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  std::vector<Tensor> record(const Tensor* const* args, std::size_t count);   // as part of something larger
+  std::vector<Tensor> record(const Tensor* const* args, std::size_t count);  // as part of something larger
   const std::vector<Tensor>& run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds = nullptr);
   runtime::Program& program(const Tensor* const* args, std::size_t count);
   std::size_t programs() const { return programs_.size(); }
@@ -80,9 +81,9 @@ class CompiledFn {
   ProgramFn fn_;
   CompileOptions options_;
   std::mutex mutex_;
-  std::list<runtime::Program> programs_;   // most recently used first
+  std::list<runtime::Program> programs_;  // most recently used first
   std::shared_ptr<ir::Storage> arena_;
-  std::vector<Tensor> results_;            // of the last call
+  std::vector<Tensor> results_;  // of the last call
 };
 
 }  // namespace varve::detail

@@ -9,7 +9,7 @@
 
 namespace varve::runtime {
 
-const backend::Backend& backend_named(const std::string& name);   // throws Error listing the known ones
+const backend::Backend& backend_named(const std::string& name);  // throws Error listing the known ones
 std::vector<std::string> backend_names();
 
 // Declared here, defined where all rooms meet (src/assembly): the list of what was built in.

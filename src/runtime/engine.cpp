@@ -16,13 +16,15 @@ namespace varve {
 namespace runtime {
 namespace {
 
-bool has_value(const ir::Value& value) { return value.node->slots[static_cast<std::size_t>(value.index)].value() != nullptr; }
+bool has_value(const ir::Value& value) {
+  return value.node->slots[static_cast<std::size_t>(value.index)].value() != nullptr;
+}
 
 // A pending graph as it was recorded: nodes to compute, values to read, values to give.
 struct Pending {
-  std::vector<ir::NodePtr> nodes;                  // inputs before users
-  std::vector<ir::Value> leaves;                   // values at hand, in the order of first use
-  std::vector<ir::NodePtr> scalars;                // literals, given when the program runs
+  std::vector<ir::NodePtr> nodes;    // inputs before users
+  std::vector<ir::Value> leaves;     // values at hand, in the order of first use
+  std::vector<ir::NodePtr> scalars;  // literals, given when the program runs
   std::vector<ir::Value> outputs;
   std::unordered_map<ir::Value, int, ir::ValueHash> leaf_index;
 };
@@ -52,8 +54,10 @@ class Collector {
       if (next == 0) check(*node);
       if (next < node->inputs.size()) {
         const ir::Value& input = node->inputs[next++];
-        if (has_value(input)) add_leaf(input);
-        else if (seen_.insert(input.node.get()).second) stack.push_back({input.node, 0});
+        if (has_value(input))
+          add_leaf(input);
+        else if (seen_.insert(input.node.get()).second)
+          stack.push_back({input.node, 0});
       } else {
         const ir::NodePtr done = node;
         stack.pop_back();
@@ -69,7 +73,8 @@ class Collector {
   }
 
   void add_leaf(const ir::Value& value) {
-    if (pending_.leaf_index.emplace(value, static_cast<int>(pending_.leaves.size())).second) pending_.leaves.push_back(value);
+    if (pending_.leaf_index.emplace(value, static_cast<int>(pending_.leaves.size())).second)
+      pending_.leaves.push_back(value);
   }
 
   // What was asked for, and every other handle that is still held somewhere; a node's outputs all or none.
@@ -78,7 +83,8 @@ class Collector {
     for (const ir::Value& value : values) wanted.insert(value.node.get());
     auto consider = [&](const ir::NodePtr& node) {
       bool held = wanted.count(node.get()) > 0;
-      for (std::size_t i = 0; i < node->types.size(); ++i) held = held || node->slots[i].handles.load(std::memory_order_relaxed) > 0;
+      for (std::size_t i = 0; i < node->types.size(); ++i)
+        held = held || node->slots[i].handles.load(std::memory_order_relaxed) > 0;
       if (!held) return;
       for (int i = 0; i < static_cast<int>(node->types.size()); ++i) pending_.outputs.push_back({node, i});
     };
@@ -92,7 +98,7 @@ class Collector {
 
 // Equal for pending graphs that the same program computes.
 std::string key_of(const Pending& pending, const std::string& device) {
-  std::string key = cat(device, threads(), deterministic());   // kernels are prepared for a number of threads
+  std::string key = cat(device, threads(), deterministic());  // kernels are prepared for a number of threads
   std::unordered_map<const ir::Node*, std::size_t> names;
   auto append_type = [&](const TensorType& type) { key += cat(static_cast<int>(type.dtype), type.shape.str()); };
   for (const ir::Value& leaf : pending.leaves) {
@@ -109,8 +115,10 @@ std::string key_of(const Pending& pending, const std::string& device) {
     key += cat(";", reinterpret_cast<std::uintptr_t>(node->op), "{", node->attrs.str(), "}");
     for (const ir::Value& input : node->inputs) {
       const auto leaf = pending.leaf_index.find(input);
-      if (leaf != pending.leaf_index.end()) key += cat("l", leaf->second);
-      else key += cat("n", names.at(input.node.get()), ".", input.index);
+      if (leaf != pending.leaf_index.end())
+        key += cat("l", leaf->second);
+      else
+        key += cat("n", names.at(input.node.get()), ".", input.index);
     }
     for (const auto& region : node->regions) key += cat("[", ir::structure(*region), "]");
   }
@@ -208,13 +216,15 @@ bool publish_view(const ir::NodePtr& node) {
 
 void detach(const ir::NodePtr& node) {
   if (node->kept) return;
-  if (GradientScope::current()) keep_for_gradient(node);
-  else node->inputs.clear();
+  if (GradientScope::current())
+    keep_for_gradient(node);
+  else
+    node->inputs.clear();
 }
 
 void run(const Pending& pending, CachedProgram& program) {
   Execution& execution = *program.execution;
-  std::vector<std::shared_ptr<const ir::Array>> held;   // what is read stays alive during the run
+  std::vector<std::shared_ptr<const ir::Array>> held;  // what is read stays alive during the run
   std::shared_ptr<const std::string> error;
   for (std::size_t i = 0; i < pending.leaves.size(); ++i) {
     const ir::Value& leaf = pending.leaves[i];
@@ -276,7 +286,9 @@ void evaluate(const std::vector<ir::Value>& values) {
   if (pending.outputs.empty()) return;
   const std::string where = device();
   const backend::Backend& backend = runtime::backend_named(where);
-  if (!backend.executes()) throw Error(cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
+  if (!backend.executes())
+    throw Error(
+        cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
   runtime::run(pending, runtime::cache().get(runtime::key_of(pending, where), pending, backend));
   std::unordered_set<const ir::Node*> done;
   for (const ir::Value& output : pending.outputs)

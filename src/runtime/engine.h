@@ -10,13 +10,13 @@
 
 namespace varve::runtime {
 
-std::size_t cached_programs();   // of lazy code
+std::size_t cached_programs();  // of lazy code
 void clear_cache();
 
-bool explains();   // VARVE_EXPLAIN=1
+bool explains();  // VARVE_EXPLAIN=1
 void print_explanation(const std::string& name, const compiler::Plan& plan, const std::string& captured = "");
 
-void fill_scalar(const ir::Node& fill, void* out);                // the literal's one element
+void fill_scalar(const ir::Node& fill, void* out);  // the literal's one element
 std::shared_ptr<ir::Array> scalar_array(const ir::Node& fill);
 
 }  // namespace varve::runtime

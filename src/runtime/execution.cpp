@@ -17,9 +17,10 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena)
   copy_from_.assign(plan_->copies.size(), nullptr);
   copy_to_.assign(plan_->copies.size(), nullptr);
   auto register_patch = [&](const Place& place, void** slot) {
-    std::vector<Patch>& patches = place.kind == Place::Kind::arena   ? arena_patches_
-                                  : place.kind == Place::Kind::input ? input_patches_[static_cast<std::size_t>(place.index)]
-                                                                     : output_patches_[static_cast<std::size_t>(place.index)];
+    std::vector<Patch>& patches = place.kind == Place::Kind::arena ? arena_patches_
+                                  : place.kind == Place::Kind::input
+                                      ? input_patches_[static_cast<std::size_t>(place.index)]
+                                      : output_patches_[static_cast<std::size_t>(place.index)];
     patches.push_back({slot, place.offset});
   };
   for (std::size_t s = 0; s < steps; ++s) {
@@ -74,7 +75,8 @@ void Execution::run_timed(std::vector<double>& seconds) {
   for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
 }
 
-// Operands: carries, xs, captured; results: carries, outs. Carries alternate between two buffers; the last one is copied out.
+// Operands: carries, xs, captured; results: carries, outs. Carries alternate between two buffers; the last one is
+// copied out.
 void Execution::run_loop(std::size_t s) {
   const compiler::PlanStep& step = plan_->steps[s];
   const compiler::Loop& loop = *step.loop;
@@ -102,7 +104,8 @@ void Execution::run_loop(std::size_t s) {
     body.run();
   }
   for (std::size_t c = 0; c < carries; ++c) {
-    const void* last = loop.steps == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((loop.steps + 1) % 2)];
+    const void* last =
+        loop.steps == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((loop.steps + 1) % 2)];
     const std::size_t bytes = loop.body->outputs[c].bytes();
     if (bytes) std::memcpy(out_[s][c], last, bytes);
   }

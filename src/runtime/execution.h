@@ -22,8 +22,8 @@ class Execution {
   void bind_arena(void* arena);
   void bind_input(int index, void* data);
   void bind_output(int index, void* data);
-  void run();                                     // no allocation, no look-up, no lock
-  void run_timed(std::vector<double>& seconds);   // adds the time of each step
+  void run();                                    // no allocation, no look-up, no lock
+  void run_timed(std::vector<double>& seconds);  // adds the time of each step
 
   backend::ErrorWord& errors() { return *errors_; }
   void share_errors(backend::ErrorWord* errors) { errors_ = errors; }
@@ -42,8 +42,8 @@ class Execution {
 
   std::shared_ptr<const compiler::Plan> plan_;
   std::vector<std::unique_ptr<backend::Kernel>> kernels_;
-  std::vector<std::unique_ptr<Execution>> bodies_;        // of loops
-  std::vector<std::vector<void*>> in_, out_;              // pointers of each step
+  std::vector<std::unique_ptr<Execution>> bodies_;  // of loops
+  std::vector<std::vector<void*>> in_, out_;        // pointers of each step
   std::vector<void*> scratch_;
   std::vector<Patch> arena_patches_;
   std::vector<std::vector<Patch>> input_patches_, output_patches_;

@@ -4,9 +4,9 @@
 namespace varve::runtime {
 
 struct MachinePeaks {
-  double gflops = 0;   // f32 fused multiply-add, all threads
-  double gbps = 0;     // triad with streaming stores, all threads
+  double gflops = 0;  // f32 fused multiply-add, all threads
+  double gbps = 0;    // triad with streaming stores, all threads
 };
-MachinePeaks machine_peaks();   // measured once for each number of threads, about 0.3 s
+MachinePeaks machine_peaks();  // measured once for each number of threads, about 0.3 s
 
 }  // namespace varve::runtime

@@ -46,9 +46,11 @@ std::string Profile::table() const {
   for (const ProfileRow& row : rows) {
     char line[160];
     const double seconds = row.ms / 1e3;
-    std::snprintf(line, sizeof line, "%8.3f  %5.1f  %9.1f  %6.1f%%  %7.1f  %6.1f%%  ", row.ms, total_ms > 0 ? 100 * row.ms / total_ms : 0,
-                  seconds > 0 ? row.flops / seconds / 1e9 : 0, 100 * row.flops_share, seconds > 0 ? row.bytes / seconds / 1e9 : 0, 100 * row.bytes_share);
-    text += cat(line, row.kernel, "  ", row.op, " ", row.shape, row.origin.empty() ? "" : cat("  (", row.origin, ")"), "\n");
+    std::snprintf(line, sizeof line, "%8.3f  %5.1f  %9.1f  %6.1f%%  %7.1f  %6.1f%%  ", row.ms,
+                  total_ms > 0 ? 100 * row.ms / total_ms : 0, seconds > 0 ? row.flops / seconds / 1e9 : 0,
+                  100 * row.flops_share, seconds > 0 ? row.bytes / seconds / 1e9 : 0, 100 * row.bytes_share);
+    text += cat(line, row.kernel, "  ", row.op, " ", row.shape, row.origin.empty() ? "" : cat("  (", row.origin, ")"),
+                "\n");
   }
   char total[64];
   std::snprintf(total, sizeof total, "%8.3f  total\n", total_ms);
@@ -61,9 +63,10 @@ std::string Profile::chrome_trace() const {
   double at = 0;
   bool first = true;
   for (const ProfileRow& row : rows) {
-    out << (first ? "" : ",\n") << "{\"name\":\"" << runtime::escaped(row.op) << "\",\"cat\":\"" << runtime::escaped(row.kernel)
-        << "\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":" << at * 1e3 << ",\"dur\":" << row.ms * 1e3 << ",\"args\":{\"shape\":\"" << runtime::escaped(row.shape)
-        << "\",\"origin\":\"" << runtime::escaped(row.origin) << "\",\"flops\":" << row.flops << ",\"bytes\":" << row.bytes
+    out << (first ? "" : ",\n") << "{\"name\":\"" << runtime::escaped(row.op) << "\",\"cat\":\""
+        << runtime::escaped(row.kernel) << "\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":" << at * 1e3
+        << ",\"dur\":" << row.ms * 1e3 << ",\"args\":{\"shape\":\"" << runtime::escaped(row.shape) << "\",\"origin\":\""
+        << runtime::escaped(row.origin) << "\",\"flops\":" << row.flops << ",\"bytes\":" << row.bytes
         << ",\"flops_share\":" << row.flops_share << ",\"bytes_share\":" << row.bytes_share << "}}";
     first = false;
     at += row.ms;

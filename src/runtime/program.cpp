@@ -30,17 +30,22 @@ Tensor copied(const Tensor& value) {
 }  // namespace
 
 Program::Program(Traced traced, std::vector<TensorType> args, std::string device)
-    : traced_(std::move(traced)), args_(std::move(args)), device_(std::move(device)), threads_(threads()), deterministic_(deterministic()) {
+    : traced_(std::move(traced)),
+      args_(std::move(args)),
+      device_(std::move(device)),
+      threads_(threads()),
+      deterministic_(deterministic()) {
   std::vector<bool> parameters(traced_.graph.inputs.size(), false);
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
   plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters);
   repacked_.resize(traced_.variables.size());
-  traced_.graph.outputs.clear();   // the recorded nodes have done their work
+  traced_.graph.outputs.clear();  // the recorded nodes have done their work
   recycled_.resize(traced_.results);
 }
 
 bool Program::matches(const Tensor* const* args, std::size_t count, const std::string& device) const {
-  if (count != args_.size() || device != device_ || threads() != threads_ || deterministic() != deterministic_) return false;
+  if (count != args_.size() || device != device_ || threads() != threads_ || deterministic() != deterministic_)
+    return false;
   for (std::size_t i = 0; i < count; ++i)
     if (args[i]->type() != args_[i]) return false;
   return true;
@@ -48,7 +53,8 @@ bool Program::matches(const Tensor* const* args, std::size_t count, const std::s
 
 std::int64_t Program::peak_bytes() const {
   std::size_t bytes = plan_->arena_bytes;
-  for (const backend::Port& input : plan_->inputs) bytes += input.type.bytes() + (input.packed ? input.packed->bytes() : 0);
+  for (const backend::Port& input : plan_->inputs)
+    bytes += input.type.bytes() + (input.packed ? input.packed->bytes() : 0);
   for (std::size_t o = 0; o < plan_->outputs.size(); ++o)
     if (plan_->returned[o]) bytes += plan_->outputs[o].bytes();
   return static_cast<std::int64_t>(bytes);
@@ -56,7 +62,7 @@ std::int64_t Program::peak_bytes() const {
 
 void Program::bind_args(const Tensor* const* args) {
   for (std::size_t i = 0; i < args_.size(); ++i) {
-    const void* data = args[i]->data();   // evaluates, makes contiguous
+    const void* data = args[i]->data();  // evaluates, makes contiguous
     execution_->bind_input(static_cast<int>(i), const_cast<void*>(data));
   }
 }
@@ -65,7 +71,8 @@ void Program::bind_variables() {
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) {
     Variable::State& state = *traced_.variables[v];
     if (!state.spoilt.empty())
-      throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt, " Assign it anew (restore a checkpoint)."));
+      throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt,
+                      " Assign it anew (restore a checkpoint)."));
     if (state.type != traced_.graph.inputs[args_.size() + v]->types[0])
       throw Error(cat("variable '", state.name, "' changed its type since the program was made."));
     unpack(state);
@@ -85,8 +92,10 @@ const void* Program::repacked(std::size_t variable, const void* data) {
   const ir::PackedLayout& layout = *plan_->inputs[args_.size() + variable].packed;
   Repacked& copy = repacked_[variable];
   const std::uint64_t version = traced_.variables[variable]->version;
-  if (!copy.storage) copy.storage = ir::new_storage(layout.bytes());
-  else if (copy.version == version) return copy.storage->data;
+  if (!copy.storage)
+    copy.storage = ir::new_storage(layout.bytes());
+  else if (copy.version == version)
+    return copy.storage->data;
   layout.pack(data, copy.storage->data);
   copy.version = version;
   return copy.storage->data;
@@ -115,7 +124,8 @@ void Program::bind_results(std::vector<Tensor>& results) {
 }
 
 void Program::finish(std::vector<Tensor>& results) {
-  for (const auto& [input, output] : plan_->updates) ++traced_.variables[static_cast<std::size_t>(input) - args_.size()]->version;
+  for (const auto& [input, output] : plan_->updates)
+    ++traced_.variables[static_cast<std::size_t>(input) - args_.size()]->version;
   if (!execution_->errors().set()) return;
   const auto error = std::make_shared<const std::string>(execution_->errors().text());
   for (Tensor& result : results) array_of(result)->storage->error = error;
@@ -123,17 +133,20 @@ void Program::finish(std::vector<Tensor>& results) {
     traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = *error;
 }
 
-void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results, std::vector<double>* seconds) {
-  if (!plan_->executes) throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
+void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results,
+                  std::vector<double>* seconds) {
+  if (!plan_->executes)
+    throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
   if (!execution_) {
-    auto execution = std::make_unique<Execution>(plan_, false);   // kept once it is whole: memory may run out on the way
+    auto execution = std::make_unique<Execution>(plan_, false);  // kept once it is whole: memory may run out on the way
     for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
       if (!traced_.constants[c]->contiguous()) {
         auto copy = ir::new_array(traced_.constants[c]->type);
         ir::read_elements(*traced_.constants[c], copy->storage->data, copy->type.dtype);
         traced_.constants[c] = copy;
       }
-      execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c), const_cast<std::byte*>(traced_.constants[c]->data()));
+      execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c),
+                            const_cast<std::byte*>(traced_.constants[c]->data()));
     }
     execution_ = std::move(execution);
   }
@@ -146,11 +159,14 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
   bind_results(results);
   execution_->errors().clear();
   try {
-    if (seconds) execution_->run_timed(*seconds);
-    else execution_->run();
+    if (seconds)
+      execution_->run_timed(*seconds);
+    else
+      execution_->run();
   } catch (const std::exception& error) {
     for (const auto& [input, output] : plan_->updates)
-      traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = cat("a step failed half-way: ", error.what());
+      traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt =
+          cat("a step failed half-way: ", error.what());
     throw;
   }
   finish(results);

@@ -11,7 +11,9 @@
 namespace varve::runtime {
 namespace {
 
-bool at_hand(const ir::Value& value) { return value.node->slots[static_cast<std::size_t>(value.index)].value() != nullptr; }
+bool at_hand(const ir::Value& value) {
+  return value.node->slots[static_cast<std::size_t>(value.index)].value() != nullptr;
+}
 
 // Values recorded before the trace began that it uses: constants of the program.
 std::vector<ir::Value> captured(const std::vector<ir::Value>& outputs, std::uint64_t start) {
@@ -64,7 +66,9 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
     }
     traced.results = outputs.size();
     for (const Trace::Use& use : recording.uses()) {
-      if (use.assigned) traced.graph.updates.push_back({static_cast<int>(traced.graph.inputs.size()), static_cast<int>(outputs.size())});
+      if (use.assigned)
+        traced.graph.updates.push_back(
+            {static_cast<int>(traced.graph.inputs.size()), static_cast<int>(outputs.size())});
       traced.graph.inputs.push_back(use.input);
       traced.variables.push_back(use.variable);
       if (use.assigned) outputs.push_back(use.current.value());

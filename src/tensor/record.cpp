@@ -52,7 +52,8 @@ DType common_dtype(const OpRecord& op, const std::vector<const Operand*>& operan
   for (const Operand* operand : operands) number = number || operand->is_number();
   if (fraction && !is_floating(dtype)) dtype = f32;
   for (const Operand* operand : operands)
-    if (operand->is_number() && operand->is_integral() && is_integer(dtype) && !holds(dtype, operand->whole())) dtype = i64;
+    if (operand->is_number() && operand->is_integral() && is_integer(dtype) && !holds(dtype, operand->whole()))
+      dtype = i64;
   if (number && dtype == boolean && op.result != ResultType::predicate) dtype = i64;
   if (op.result == ResultType::floating && !is_floating(dtype)) dtype = f32;
   return dtype;
@@ -79,7 +80,7 @@ std::vector<Tensor> record(const OpRecord& op, const std::vector<Tensor>& inputs
     in.push_back(input.type());
   }
   std::vector<TensorType> types = extras.regions.empty() ? op.shape({op, in, attrs}) : std::move(extras.types);
-  for (const TensorType& type : types) type.bytes();   // refuses what cannot be addressed
+  for (const TensorType& type : types) type.bytes();  // refuses what cannot be addressed
   ir::NodePtr node = ir::make_node(op, values_of(inputs), std::move(attrs), std::move(types));
   node->regions = std::move(extras.regions);
   node->extension = std::move(extras.extension);
@@ -90,7 +91,9 @@ std::vector<Tensor> record(const OpRecord& op, const std::vector<Tensor>& inputs
   return outputs;
 }
 
-std::vector<Tensor> OpDef::call(std::vector<Tensor> inputs, Attrs attrs) const { return varve::record(*record_, inputs, std::move(attrs)); }
+std::vector<Tensor> OpDef::call(std::vector<Tensor> inputs, Attrs attrs) const {
+  return varve::record(*record_, inputs, std::move(attrs));
+}
 Tensor OpDef::operator()(const Operand& a) const { return call_elementwise(*record_, {&a}); }
 Tensor OpDef::operator()(const Operand& a, const Operand& b) const { return call_elementwise(*record_, {&a, &b}); }
 Tensor OpDef::operator()(const Operand& a, const Operand& b, const Operand& c) const {
@@ -101,7 +104,8 @@ Operand::Operand(const Variable& v) : tensor_(v.value()) {}
 
 Tensor Operand::as(DType dtype) const {
   if (!is_number()) return tensor_.to(dtype);
-  return integral_ && !is_floating(dtype) ? full_int({}, whole_, dtype) : full({}, integral_ ? static_cast<double>(whole_) : number_, dtype);
+  return integral_ && !is_floating(dtype) ? full_int({}, whole_, dtype)
+                                          : full({}, integral_ ? static_cast<double>(whole_) : number_, dtype);
 }
 
 const OpRecord& primitive_op(expr::Prim prim) {
@@ -112,7 +116,9 @@ const OpRecord& primitive_op(expr::Prim prim) {
   return *record;
 }
 
-void set_primitive_op(expr::Prim prim, const OpRecord& record) { primitives()[static_cast<std::size_t>(prim)] = &record; }
+void set_primitive_op(expr::Prim prim, const OpRecord& record) {
+  primitives()[static_cast<std::size_t>(prim)] = &record;
+}
 
 std::vector<Tensor> expand(const std::vector<expr::Expr>& exprs, const std::vector<Tensor>& inputs) {
   const expr::Code code = expr::flatten(static_cast<int>(inputs.size()), exprs);
@@ -120,8 +126,10 @@ std::vector<Tensor> expand(const std::vector<expr::Expr>& exprs, const std::vect
   std::vector<Tensor> values;
   auto as_number = [&](const Tensor& t) { return t.dtype() == boolean && dtype != boolean ? t.to(dtype) : t; };
   for (const expr::Instr& instr : code.instrs) {
-    if (instr.prim == expr::Prim::input) values.push_back(inputs[static_cast<std::size_t>(instr.input)]);
-    else if (instr.prim == expr::Prim::constant) values.push_back(full({}, instr.value, dtype));
+    if (instr.prim == expr::Prim::input)
+      values.push_back(inputs[static_cast<std::size_t>(instr.input)]);
+    else if (instr.prim == expr::Prim::constant)
+      values.push_back(full({}, instr.value, dtype));
     else {
       std::vector<Tensor> operands;
       for (const int operand : {instr.a, instr.b, instr.c})

@@ -21,7 +21,8 @@ std::shared_ptr<const ir::Array> read(const ir::NodePtr& node, int index) {
   std::shared_ptr<const ir::Array> value = slot.value();
   if (!value) {
     if (Trace::current())
-      throw Error(cat("a tensor was read inside a traced function (", node->op->name, ", ", node->types[static_cast<std::size_t>(index)].str(),
+      throw Error(cat("a tensor was read inside a traced function (", node->op->name, ", ",
+                      node->types[static_cast<std::size_t>(index)].str(),
                       "): it has no value yet. Return it from the function, or read it outside."));
     evaluate({{node, index}});
     value = slot.value();
@@ -67,7 +68,7 @@ const Tensor& Tensor::eval() const {
 const void* Tensor::data() const {
   std::shared_ptr<const ir::Array> array = read(node_, index_);
   if (array->contiguous()) return array->data();
-  const std::lock_guard lock(ir::graph_mutex());   // one copy, however many threads ask for it
+  const std::lock_guard lock(ir::graph_mutex());  // one copy, however many threads ask for it
   array = node_->slots[static_cast<std::size_t>(index_)].value();
   if (array->contiguous()) return array->data();
   auto copy = ir::new_array(array->type);
@@ -92,7 +93,7 @@ Tensor from_memory(const void* data, TensorType type, std::function<void()> rele
   array->type = type;
   array->layout = contiguous(type.shape);
   array->storage = std::make_shared<ir::Storage>();
-  array->storage->data = const_cast<void*>(data);   // never written: a program that updates a variable copies it first
+  array->storage->data = const_cast<void*>(data);  // never written: a program that updates a variable copies it first
   array->storage->bytes = type.bytes();
   array->storage->release = release ? std::move(release) : [] {};
   return Tensor(ir::Value{ir::constant_node(array), 0});

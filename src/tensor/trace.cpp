@@ -14,7 +14,7 @@ thread_local Trace* current_trace = nullptr;
 thread_local GradientScope* current_gradient = nullptr;
 thread_local VariableLog* current_log = nullptr;
 thread_local VariableReplay* current_replay = nullptr;
-thread_local std::vector<ir::NodePtr> kept;   // evaluated inside a gradient scope
+thread_local std::vector<ir::NodePtr> kept;  // evaluated inside a gradient scope
 }  // namespace
 
 Trace::Trace() : outer_(std::exchange(current_trace, this)) {}
@@ -31,7 +31,7 @@ Trace::Use& Trace::use(const std::shared_ptr<Variable::State>& variable) {
 
 GradientScope::GradientScope(std::vector<Variable> wrt) : wrt_(std::move(wrt)), outer_(current_gradient) {
   for (std::size_t i = 0; i < wrt_.size(); ++i) {
-    std::size_t first = 0;   // a variable listed twice is one
+    std::size_t first = 0;  // a variable listed twice is one
     while (first < i && !wrt_[first].same(wrt_[i])) ++first;
     aliases_.push_back(first < i ? aliases_[first] : identity(wrt_[i].value()));
   }
@@ -83,11 +83,14 @@ struct VariableScopes {
 
   // True when the assignment ends here.
   static bool assign(const std::shared_ptr<Variable::State>& variable, const Tensor& value) {
-    for (GradientScope* scope = current_gradient; scope != (current_replay ? current_replay->gradient_ : nullptr); scope = scope->outer_)
+    for (GradientScope* scope = current_gradient; scope != (current_replay ? current_replay->gradient_ : nullptr);
+         scope = scope->outer_)
       if (Tensor* now = scope->find(variable)) *now = value;
     if (!current_replay) return false;
-    if (Tensor* now = current_replay->find(variable)) *now = value;
-    else current_replay->now_.push_back({variable, value});
+    if (Tensor* now = current_replay->find(variable))
+      *now = value;
+    else
+      current_replay->now_.push_back({variable, value});
     return true;
   }
 
@@ -129,7 +132,8 @@ const Shape& Variable::shape() const { return state_->type.shape; }
 namespace {
 const Tensor& held(Variable::State& state) {
   if (!state.spoilt.empty())
-    throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt, " Assign it anew (restore a checkpoint)."));
+    throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt,
+                    " Assign it anew (restore a checkpoint)."));
   unpack(state);
   return state.held;
 }
@@ -148,7 +152,7 @@ void Variable::assign(const Tensor& value) {
   if (!state_) throw Error("an empty Variable was assigned. Give it a name and a first value.");
   if (value.type() != state_->type)
     throw Error(cat("variable '", state_->name, "': expected ", state_->type.str(), ", got ", value.type().str(), "."));
-  if (VariableScopes::logs()) this->value();   // what it held before
+  if (VariableScopes::logs()) this->value();  // what it held before
   if (VariableScopes::assign(state_, value)) return;
   if (Trace* trace = Trace::current()) {
     Trace::Use& use = trace->use(state_);

@@ -15,11 +15,11 @@ struct Variable::State {
   std::string name;
   bool trainable = true;
   TensorType type;
-  Tensor held;                              // undefined while a program keeps the value packed
-  ir::PackedPtr layout;                     // private layout of `packed`
+  Tensor held;           // undefined while a program keeps the value packed
+  ir::PackedPtr layout;  // private layout of `packed`
   std::shared_ptr<ir::Storage> packed;
-  std::string spoilt;                       // why the value cannot be trusted, until somebody assigns a new one
-  std::uint64_t version = 0;                // grows with every assignment
+  std::string spoilt;         // why the value cannot be trusted, until somebody assigns a new one
+  std::uint64_t version = 0;  // grows with every assignment
 };
 
 // The value as a plain tensor again, whatever layout it was kept in.
@@ -39,7 +39,7 @@ class Trace {
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
-  static Trace* current();   // the innermost one of this thread, or null
+  static Trace* current();  // the innermost one of this thread, or null
 
   Use& use(const std::shared_ptr<Variable::State>& variable);
   const std::vector<Use>& uses() const { return uses_; }
@@ -64,8 +64,8 @@ class GradientScope {
   friend struct VariableScopes;
   Tensor* find(const std::shared_ptr<Variable::State>& variable);
   std::vector<Variable> wrt_;
-  std::vector<Tensor> aliases_;   // what the gradient is taken of
-  std::vector<Tensor> now_;       // what a read gives: the alias, or what was assigned since
+  std::vector<Tensor> aliases_;  // what the gradient is taken of
+  std::vector<Tensor> now_;      // what a read gives: the alias, or what was assigned since
   GradientScope* outer_;
 };
 
@@ -90,8 +90,8 @@ class VariableLog {
   VariableLog* outer_;
 };
 
-// A function that is called again for its gradient sees what it saw the first time, counters and statistics included, and
-// what it assigns now stays here.
+// A function that is called again for its gradient sees what it saw the first time, counters and statistics included,
+// and what it assigns now stays here.
 class VariableReplay {
  public:
   explicit VariableReplay(std::vector<Seen> seen);
@@ -103,7 +103,7 @@ class VariableReplay {
   friend struct VariableScopes;
   Tensor* find(const std::shared_ptr<Variable::State>& variable);
   std::vector<Seen> now_;
-  GradientScope* gradient_;   // the innermost one when this began
+  GradientScope* gradient_;  // the innermost one when this began
   VariableReplay* outer_;
 };
 

@@ -17,7 +17,8 @@ std::vector<float> on(const char* where, const Tensor& x, const Tensor& w) {
 
 void expect_close(const std::vector<float>& got, const std::vector<float>& expected) {
   ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 0.02f * std::abs(expected[i]) + 0.05f) << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 0.02f * std::abs(expected[i]) + 0.05f) << i;
 }
 
 TEST(PackedWeights, FollowTheVariable) {
@@ -26,7 +27,7 @@ TEST(PackedWeights, FollowTheVariable) {
   const Tensor x = half_normal({24, 40}, 2);
   auto predict = compile([&](Tensor in) { return matmul(in, w); });
   expect_close(predict(x).to_vector<float>(), on("reference", x, w));
-  expect_close(predict(x).to_vector<float>(), on("reference", x, w));   // replayed, not packed again
+  expect_close(predict(x).to_vector<float>(), on("reference", x, w));  // replayed, not packed again
   w.assign(half_normal({40, 70}, 3));
   expect_close(predict(x).to_vector<float>(), on("reference", x, w));
 }
@@ -55,7 +56,8 @@ TEST(PackedWeights, AreKeptOnlyByProgramsThatDoNotWriteThem) {
   const std::vector<float> before = on("reference", x, w);
   expect_close(step(x).to_vector<float>(), before);
   const std::vector<float> halved = step(x).to_vector<float>();
-  for (std::size_t i = 0; i < halved.size(); ++i) EXPECT_NEAR(halved[i], before[i] / 2, 0.02f * std::abs(before[i]) + 0.05f);
+  for (std::size_t i = 0; i < halved.size(); ++i)
+    EXPECT_NEAR(halved[i], before[i] / 2, 0.02f * std::abs(before[i]) + 0.05f);
 }
 
 }  // namespace

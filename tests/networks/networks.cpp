@@ -42,7 +42,8 @@ Tensor images(std::int64_t batch, std::int64_t size, std::int64_t channels) {
 
 Tensor dense(Parameters& p, const std::string& name, const Tensor& x, std::int64_t out) {
   const std::int64_t in = x.dim(-1);
-  return linear(x, p.get(name + ".w", {in, out}, std::sqrt(2.0 / static_cast<double>(in))), p.constant(name + ".b", {out}, 0));
+  return linear(x, p.get(name + ".w", {in, out}, std::sqrt(2.0 / static_cast<double>(in))),
+                p.constant(name + ".b", {out}, 0));
 }
 
 struct ConvShape {
@@ -51,7 +52,8 @@ struct ConvShape {
 };
 Tensor conv(Parameters& p, const std::string& name, const Tensor& x, const ConvShape& c) {
   const std::int64_t in = x.dim(3);
-  const Variable w = p.get(name + ".w", {c.out, c.kernel, c.kernel, in}, std::sqrt(2.0 / static_cast<double>(in * c.kernel * c.kernel)));
+  const Variable w = p.get(name + ".w", {c.out, c.kernel, c.kernel, in},
+                           std::sqrt(2.0 / static_cast<double>(in * c.kernel * c.kernel)));
   const Padding rows = same_padding(x.dim(1), c.kernel, c.stride), columns = same_padding(x.dim(2), c.kernel, c.stride);
   const Tensor y = conv2d(x, w, {.stride = {c.stride, c.stride}, .padding = {rows, columns}});
   return c.bias ? y + p.constant(name + ".b", {c.out}, 0) : y;
@@ -63,13 +65,16 @@ Tensor batch_normed(Parameters& p, const std::string& name, const Tensor& x) {
 }
 
 Tensor pool3(const Tensor& x) {
-  return max_pool2d(x, {.window = {3, 3}, .stride = {2, 2}, .padding = {same_padding(x.dim(1), 3, 2), same_padding(x.dim(2), 3, 2)}});
+  return max_pool2d(
+      x, {.window = {3, 3}, .stride = {2, 2}, .padding = {same_padding(x.dim(1), 3, 2), same_padding(x.dim(2), 3, 2)}});
 }
 
 }  // namespace
 
 Network fcn(std::int64_t batch, std::int64_t ends, std::int64_t width, int hidden) {
-  return {"fcn", {normal({batch, ends}, {.seed = 4}).eval(), labels({batch}, ends)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+  return {"fcn",
+          {normal({batch, ends}, {.seed = 4}).eval(), labels({batch}, ends)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             Tensor x = in[0];
             for (int i = 0; i < hidden; ++i) x = sigmoid(dense(p, "h" + std::to_string(i), x, width));
             return cross_entropy(dense(p, "out", x, ends), in[1]);
@@ -77,18 +82,23 @@ Network fcn(std::int64_t batch, std::int64_t ends, std::int64_t width, int hidde
 }
 
 Network cnn(std::int64_t batch, std::int64_t size, std::int64_t channels, std::int64_t width) {
-  return {"cnn", {images(batch, size, channels), labels({batch}, 10)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+  return {"cnn",
+          {images(batch, size, channels), labels({batch}, 10)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             Tensor x = in[0];
             for (int i = 0; i < 2; ++i) {
               x = max_pool2d(relu(conv(p, "conv" + std::to_string(i), x, {width << i, 5})));
               x = dropout(x, 0.25, {.seed = 3, .stream = "drop" + std::to_string(i)});
             }
             return cross_entropy(dense(p, "out", relu(dense(p, "fc", flatten(x), width * 16)), 10), in[1]);
-          }, true};
+          },
+          true};
 }
 
 Network vgg16(std::int64_t batch, std::int64_t size, std::int64_t width) {
-  return {"vgg16", {images(batch, size, 3), labels({batch}, 10)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+  return {"vgg16",
+          {images(batch, size, 3), labels({batch}, 10)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             Tensor x = in[0];
             const int repeats[] = {2, 2, 3, 3, 3}, factor[] = {1, 2, 4, 8, 8};
             for (int block = 0; block < 5; ++block) {
@@ -99,41 +109,48 @@ Network vgg16(std::int64_t batch, std::int64_t size, std::int64_t width) {
             x = relu(dense(p, "fc1", flatten(x), width * 8));
             x = relu(dense(p, "fc2", x, width * 8));
             return cross_entropy(dense(p, "out", x, 10), in[1]);
-          }, true};
+          },
+          true};
 }
 
 Network alexnet(std::int64_t batch, std::int64_t size, std::int64_t width, std::int64_t classes) {
-  return {"alexnet", {images(batch, size, 3), labels({batch}, classes)}, [=](Parameters& p, const std::vector<Tensor>& in) {
-            Tensor x = pool3(relu(conv(p, "conv1", in[0], {width * 3, 11, 4})));
-            x = pool3(relu(conv(p, "conv2", x, {width * 8, 5})));
-            x = relu(conv(p, "conv3", x, {width * 12}));
-            x = relu(conv(p, "conv4", x, {width * 12}));
-            x = flatten(pool3(relu(conv(p, "conv5", x, {width * 8}))));
-            x = relu(dense(p, "fc6", x, width * 128));
-            x = relu(dense(p, "fc7", x, width * 128));
-            return cross_entropy(dense(p, "fc8", x, classes), in[1]);
-          }};
+  return {
+      "alexnet", {images(batch, size, 3), labels({batch}, classes)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+        Tensor x = pool3(relu(conv(p, "conv1", in[0], {width * 3, 11, 4})));
+        x = pool3(relu(conv(p, "conv2", x, {width * 8, 5})));
+        x = relu(conv(p, "conv3", x, {width * 12}));
+        x = relu(conv(p, "conv4", x, {width * 12}));
+        x = flatten(pool3(relu(conv(p, "conv5", x, {width * 8}))));
+        x = relu(dense(p, "fc6", x, width * 128));
+        x = relu(dense(p, "fc7", x, width * 128));
+        return cross_entropy(dense(p, "fc8", x, classes), in[1]);
+      }};
 }
 
 namespace {
 
-Tensor bottleneck(Parameters& p, const std::string& name, const Tensor& x, std::int64_t width, std::int64_t stride, bool project) {
+Tensor bottleneck(Parameters& p, const std::string& name, const Tensor& x, std::int64_t width, std::int64_t stride,
+                  bool project) {
   Tensor y = relu(batch_normed(p, name + ".bn1", conv(p, name + ".conv1", x, {width, 1, 1, false})));
   y = relu(batch_normed(p, name + ".bn2", conv(p, name + ".conv2", y, {width, 3, stride, false})));
   y = batch_normed(p, name + ".bn3", conv(p, name + ".conv3", y, {width * 4, 1, 1, false}));
-  const Tensor shortcut = project ? batch_normed(p, name + ".bn0", conv(p, name + ".conv0", x, {width * 4, 1, stride, false})) : x;
+  const Tensor shortcut =
+      project ? batch_normed(p, name + ".bn0", conv(p, name + ".conv0", x, {width * 4, 1, stride, false})) : x;
   return relu(y + shortcut);
 }
 
 }  // namespace
 
 Network resnet50(std::int64_t batch, std::int64_t size, std::int64_t width, std::int64_t classes) {
-  return {"resnet50", {images(batch, size, 3), labels({batch}, classes)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+  return {"resnet50",
+          {images(batch, size, 3), labels({batch}, classes)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             Tensor x = pool3(relu(batch_normed(p, "bn", conv(p, "conv", in[0], {width, 7, 2, false}))));
             const int blocks[] = {3, 4, 6, 3};
             for (int stage = 0; stage < 4; ++stage)
               for (int b = 0; b < blocks[stage]; ++b)
-                x = bottleneck(p, "s" + std::to_string(stage) + "b" + std::to_string(b), x, width << stage, b == 0 && stage > 0 ? 2 : 1, b == 0);
+                x = bottleneck(p, "s" + std::to_string(stage) + "b" + std::to_string(b), x, width << stage,
+                               b == 0 && stage > 0 ? 2 : 1, b == 0);
             return cross_entropy(dense(p, "out", global_avg_pool2d(x), classes), in[1]);
           }};
 }
@@ -141,34 +158,45 @@ Network resnet50(std::int64_t batch, std::int64_t size, std::int64_t width, std:
 namespace {
 RecurrentWeights lstm_weights(Parameters& p, const std::string& name, std::int64_t in, std::int64_t size) {
   const double deviation = 1 / std::sqrt(static_cast<double>(size));
-  return {p.get(name + ".wx", {in, 4 * size}, deviation), p.get(name + ".wh", {size, 4 * size}, deviation), p.constant(name + ".b", {4 * size}, 0)};
+  return {p.get(name + ".wx", {in, 4 * size}, deviation), p.get(name + ".wh", {size, 4 * size}, deviation),
+          p.constant(name + ".b", {4 * size}, 0)};
 }
 }  // namespace
 
 Network lstm_language(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t width) {
-  return {"lstm", {labels({steps, batch}, vocabulary), labels({steps, batch}, vocabulary)}, [=](Parameters& p, const std::vector<Tensor>& in) {
-            const Tensor x = embedding(p.get("embedding", {vocabulary, width}, 0.1), in[0]);
-            const Tensor y = lstm(x, {lstm_weights(p, "lstm0", width, width), lstm_weights(p, "lstm1", width, width)}).y;
-            return cross_entropy(dense(p, "out", y, vocabulary), in[1]);
-          }};
+  return {
+      "lstm",
+      {labels({steps, batch}, vocabulary), labels({steps, batch}, vocabulary)},
+      [=](Parameters& p, const std::vector<Tensor>& in) {
+        const Tensor x = embedding(p.get("embedding", {vocabulary, width}, 0.1), in[0]);
+        const Tensor y = lstm(x, {lstm_weights(p, "lstm0", width, width), lstm_weights(p, "lstm1", width, width)}).y;
+        return cross_entropy(dense(p, "out", y, vocabulary), in[1]);
+      }};
 }
 
-Network lstm_classifier(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t embedded, std::int64_t width) {
-  return {"lstm classifier", {labels({steps, batch}, vocabulary), labels({batch}, 2)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+Network lstm_classifier(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t embedded,
+                        std::int64_t width) {
+  return {"lstm classifier",
+          {labels({steps, batch}, vocabulary), labels({batch}, 2)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             const Tensor x = embedding(p.get("embedding", {vocabulary, embedded}, 0.1), in[0]);
             return cross_entropy(dense(p, "out", lstm(x, {lstm_weights(p, "lstm", embedded, width)}).h[0], 2), in[1]);
-          }, true};
+          },
+          true};
 }
 
 Network autoencoder(std::int64_t batch, std::vector<std::int64_t> sizes) {
-  return {"autoencoder", {uniform({batch, sizes.front()}, {.seed = 4}).eval()}, [=](Parameters& p, const std::vector<Tensor>& in) {
+  return {"autoencoder",
+          {uniform({batch, sizes.front()}, {.seed = 4}).eval()},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             Tensor x = in[0];
             for (std::size_t i = 1; i < sizes.size(); ++i) {
               x = dense(p, "fc" + std::to_string(i), x, sizes[i]);
               if (i + 1 < sizes.size()) x = relu(x);
             }
             return binary_cross_entropy(x, in[0]);
-          }, true};
+          },
+          true};
 }
 
 namespace {
@@ -180,7 +208,9 @@ Tensor normed(Parameters& p, const std::string& name, const Tensor& x) {
 
 Tensor self_attention(Parameters& p, const std::string& name, const Tensor& x, std::int64_t heads) {
   const std::int64_t batch = x.dim(0), steps = x.dim(1), width = x.dim(2);
-  const auto apart = [&](const Tensor& t) { return transpose(reshape(t, {batch, steps, heads, width / heads}), {0, 2, 1, 3}); };
+  const auto apart = [&](const Tensor& t) {
+    return transpose(reshape(t, {batch, steps, heads, width / heads}), {0, 2, 1, 3});
+  };
   const std::vector<Tensor> qkv = split(dense(p, name + ".qkv", x, 3 * width), 3, -1);
   const Tensor y = attention(apart(qkv[0]), apart(qkv[1]), apart(qkv[2]), {.causal = true});
   return dense(p, name + ".proj", reshape(transpose(y, {0, 2, 1, 3}), {batch, steps, width}), width);
@@ -188,17 +218,22 @@ Tensor self_attention(Parameters& p, const std::string& name, const Tensor& x, s
 
 }  // namespace
 
-Network gpt(std::int64_t batch, std::int64_t context, std::int64_t vocabulary, std::int64_t width, int layers, std::int64_t heads) {
-  return {"gpt", {labels({batch, context}, vocabulary), labels({batch, context}, vocabulary)}, [=](Parameters& p, const std::vector<Tensor>& in) {
+Network gpt(std::int64_t batch, std::int64_t context, std::int64_t vocabulary, std::int64_t width, int layers,
+            std::int64_t heads) {
+  return {"gpt",
+          {labels({batch, context}, vocabulary), labels({batch, context}, vocabulary)},
+          [=](Parameters& p, const std::vector<Tensor>& in) {
             const Variable table = p.get("embedding", {vocabulary, width}, 0.02);
             Tensor x = embedding(table, in[0]) + p.get("positions", {context, width}, 0.02);
             for (int l = 0; l < layers; ++l) {
               const std::string name = "block" + std::to_string(l);
               x = x + self_attention(p, name + ".attention", normed(p, name + ".norm1", x), heads);
-              x = x + dense(p, name + ".down", gelu(dense(p, name + ".up", normed(p, name + ".norm2", x), 4 * width)), width);
+              x = x + dense(p, name + ".down", gelu(dense(p, name + ".up", normed(p, name + ".norm2", x), 4 * width)),
+                            width);
             }
-            return cross_entropy(matmul(normed(p, "norm", x), table, {.transpose_b = true}), in[1]);   // weights tied
-          }, true};
+            return cross_entropy(matmul(normed(p, "norm", x), table, {.transpose_b = true}), in[1]);  // weights tied
+          },
+          true};
 }
 
 namespace {
@@ -217,7 +252,8 @@ struct Optimizer {
         continue;
       }
       auto [it, fresh] = moments.try_emplace(w.name());
-      if (fresh) it->second = {Variable(w.name() + ".m", zeros(w.shape())), Variable(w.name() + ".v", zeros(w.shape()))};
+      if (fresh)
+        it->second = {Variable(w.name() + ".m", zeros(w.shape())), Variable(w.name() + ".v", zeros(w.shape()))};
       auto& [m, v] = it->second;
       const Updated updated = adam_update(w, grads[i], m, v, rate, steps);
       w.assign(updated.parameter);
@@ -229,8 +265,9 @@ struct Optimizer {
 
 }  // namespace
 
-Trainer::Trainer(Network network, double rate) : network_(std::move(network)), parameters_(std::make_shared<Parameters>()) {
-  network_.loss(*parameters_, network_.batch);   // makes the parameters
+Trainer::Trainer(Network network, double rate)
+    : network_(std::move(network)), parameters_(std::make_shared<Parameters>()) {
+  network_.loss(*parameters_, network_.batch);  // makes the parameters
   auto optimizer = std::make_shared<Optimizer>();
   optimizer->rate = Variable("rate", full({}, rate), false);
   optimizer->steps = Variable("steps", full_int({}, 0, i64), false);

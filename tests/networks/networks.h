@@ -25,7 +25,7 @@ class Parameters {
 // A network, its batch, and the loss on it.
 struct Network {
   std::string name;
-  std::vector<Tensor> batch;                                              // inputs, then labels
+  std::vector<Tensor> batch;  // inputs, then labels
   std::function<Tensor(Parameters&, const std::vector<Tensor>&)> loss;
   bool adam = false;
 };
@@ -37,15 +37,17 @@ Network vgg16(std::int64_t batch, std::int64_t size, std::int64_t width);
 Network alexnet(std::int64_t batch, std::int64_t size, std::int64_t width, std::int64_t classes);
 Network resnet50(std::int64_t batch, std::int64_t size, std::int64_t width, std::int64_t classes);
 Network lstm_language(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t width);
-Network lstm_classifier(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t embedded, std::int64_t width);
+Network lstm_classifier(std::int64_t batch, std::int64_t steps, std::int64_t vocabulary, std::int64_t embedded,
+                        std::int64_t width);
 Network autoencoder(std::int64_t batch, std::vector<std::int64_t> sizes);
-Network gpt(std::int64_t batch, std::int64_t context, std::int64_t vocabulary, std::int64_t width, int layers, std::int64_t heads);
+Network gpt(std::int64_t batch, std::int64_t context, std::int64_t vocabulary, std::int64_t width, int layers,
+            std::int64_t heads);
 
 // A whole training step as one program: forward, loss, gradient, update.
 class Trainer {
  public:
   explicit Trainer(Network network, double rate);
-  double step();                 // the loss before the update
+  double step();  // the loss before the update
   Parameters& parameters() { return *parameters_; }
   std::int64_t peak_bytes();
   Profile profile(int repeats);

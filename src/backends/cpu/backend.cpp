@@ -41,7 +41,9 @@ class CpuBackend final : public backend::Backend {
   }
 
   backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }
-  backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override { return prepare_strided_copy(from, to); }
+  backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override {
+    return prepare_strided_copy(from, to);
+  }
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ Access access(const backend::Port& port, const Shape& space) {
   Access result{port.type.dtype, Ints(static_cast<std::size_t>(space.rank()), 0)};
   const int shift = space.rank() - port.type.shape.rank();
   for (int a = 0; a < port.type.shape.rank(); ++a)
-    if (port.type.shape[a] != 1) result.strides[static_cast<std::size_t>(a + shift)] = port.layout.strides[static_cast<std::size_t>(a)];
+    if (port.type.shape[a] != 1)
+      result.strides[static_cast<std::size_t>(a + shift)] = port.layout.strides[static_cast<std::size_t>(a)];
   return result;
 }
 
@@ -28,7 +29,9 @@ Access reduced_access(const backend::Port& port, const Shape& space, const std::
 
 backend::Prepared prepare(TileKernel kernel) {
   const std::size_t scratch = kernel.scratch_bytes();
-  return backend::prepared([kernel = std::move(kernel)](const backend::RunArgs& args) { kernel.run(args.in, args.out, args.scratch); }, scratch);
+  return backend::prepared(
+      [kernel = std::move(kernel)](const backend::RunArgs& args) { kernel.run(args.in, args.out, args.scratch); },
+      scratch);
 }
 
 }  // namespace
@@ -49,7 +52,8 @@ backend::Claim offer_group(const backend::Group& group) {
     for (const backend::Port& port : in) tile.inputs.push_back(access(port, group.shape));
     for (std::size_t o = 0; o < out.size(); ++o) {
       const bool reduces = group.reduce[o] != backend::Reduce::none;
-      tile.outputs.push_back(reduces ? reduced_access(out[o], group.shape, group.reduced_axes) : access(out[o], group.shape));
+      tile.outputs.push_back(reduces ? reduced_access(out[o], group.shape, group.reduced_axes)
+                                     : access(out[o], group.shape));
       tile.reduce.push_back(static_cast<Reduce>(group.reduce[o]));
     }
     return prepare(TileKernel(tile));

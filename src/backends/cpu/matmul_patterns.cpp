@@ -148,9 +148,8 @@ Prepared prepare_update(const std::vector<Port>& in, const std::vector<Port>& ou
 }  // namespace
 
 backend::Prepare dense_prepare(const ir::Node& node) {
-  return [dense = Dense{transposes_of(node), Epilogue{}.without_nodes()}](const std::vector<Port>& in, const std::vector<Port>& out) {
-    return prepare_dense(in, out, dense);
-  };
+  return [dense = Dense{transposes_of(node), Epilogue{}.without_nodes()}](
+             const std::vector<Port>& in, const std::vector<Port>& out) { return prepare_dense(in, out, dense); };
 }
 
 void claim_dnn_update(const Site& site, std::vector<Claim>& claims) {

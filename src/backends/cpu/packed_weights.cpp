@@ -1,5 +1,5 @@
-// Products with weights that lie in the layout oneDNN asks for. Worth it in bf16, where a program only reads them: there
-// the library's packing at every call costs a quarter of the time.
+// Products with weights that lie in the layout oneDNN asks for. Worth it in bf16, where a program only reads them:
+// there the library's packing at every call costs a quarter of the time.
 #ifdef VARVE_HAS_ONEDNN
 
 #include "backends/cpu/dnn_product.h"
@@ -51,7 +51,7 @@ dnn::MatmulSpec packed_spec(const Shape& x, const Shape& y) {
 
 Prepared prepare_packed(const dnn::MatmulSpec& spec, const Setting& setting) {
   const Team team(setting.threads);
-  auto offered = dnn::Matmul::prepare(spec);   // accepted once already, when the layout was asked for
+  auto offered = dnn::Matmul::prepare(spec);  // accepted once already, when the layout was asked for
   const std::size_t scratch = offered->scratch_bytes();
   return backend::prepared(
       [matmul = std::move(*offered), threads = setting.threads](const RunArgs& args) {
@@ -89,9 +89,11 @@ void claim_dnn_packed(const backend::Site& site, std::vector<Claim>& claims) {
     return;
   }
   const backend::Prepare plain = dense_prepare(site.node());
-  Claim claim = Claim::of(kernel, site.root(), [spec, setting, plain](const std::vector<Port>& in, const std::vector<Port>& out) {
-    return in[1].packed ? prepare_packed(spec, setting) : plain(in, out);   // others may read the weights as they lie
-  });
+  Claim claim =
+      Claim::of(kernel, site.root(), [spec, setting, plain](const std::vector<Port>& in, const std::vector<Port>& out) {
+        return in[1].packed ? prepare_packed(spec, setting)
+                            : plain(in, out);  // others may read the weights as they lie
+      });
   claim.wants = {nullptr, std::make_shared<DnnPacked>(offered->b_layout(), site.node().inputs[1].type().shape.numel())};
   claims.push_back(std::move(claim));
 }

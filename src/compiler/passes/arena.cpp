@@ -1,6 +1,7 @@
 // One arena for everything that lives within a step: lifetimes, sharing in place, offsets by best fit.
 #include <algorithm>
 
+#include "compiler/homes.h"
 #include "compiler/memory.h"
 
 namespace varve::compiler {
@@ -24,16 +25,25 @@ void set_lifetimes(const std::vector<int>& order, Memory& memory) {
     }
 }
 
+// All of its source's elements in their order: the value itself, or a reshape of it.
+bool is_whole(const Draft& draft, const ir::Value& value) {
+  if (!is_view(*value.node)) return true;
+  const std::optional<Layout> layout = layout_of(draft, value);
+  return layout && layout->offset == 0 && is_contiguous(value.type().shape, *layout) &&
+         value.type().bytes() == source(value).type().bytes();
+}
+
 // May this output lie where this input lies, both in the arena and the input read here for the last time?
-bool may_share(const Memory& memory, const Unit& unit, std::size_t output, std::size_t input, int now) {
+bool may_share(const Draft& draft, const Memory& memory, const Unit& unit, std::size_t output, std::size_t input,
+               int now) {
   const ir::Value& in = unit.claim.inputs[input];
   const int from = memory.of.at(source(in));
   const Buffer& a = memory.buffers[static_cast<std::size_t>(root(memory, from))];
   const Buffer& b = memory.buffers[static_cast<std::size_t>(memory.of.at(unit.claim.outputs[output]))];
-  if (is_view(*in.node) || b.shares >= 0 || a.place.kind != Place::Kind::arena || b.place.kind != Place::Kind::arena) return false;
+  if (b.shares >= 0 || a.place.kind != Place::Kind::arena || b.place.kind != Place::Kind::arena) return false;
   if (a.last != now || a.bytes != b.bytes || a.bytes == 0) return false;
-  if (in.type() != unit.claim.outputs[output].type()) return false;
-  for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)   // read as another operand at the same time
+  if (in.type() != unit.claim.outputs[output].type() || !is_whole(draft, in)) return false;
+  for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)  // read as another operand at the same time
     if (i != input && source(unit.claim.inputs[i]) == source(in)) return false;
   return true;
 }
@@ -43,11 +53,14 @@ void share_in_place(const Draft& draft, const std::vector<int>& order, Memory& m
     const Unit& unit = draft.units[static_cast<std::size_t>(order[t])];
     std::vector<int> taken;
     for (const auto& [o, i] : unit.claim.in_place) {
-      if (!may_share(memory, unit, static_cast<std::size_t>(o), static_cast<std::size_t>(i), static_cast<int>(t))) continue;
+      if (!may_share(draft, memory, unit, static_cast<std::size_t>(o), static_cast<std::size_t>(i),
+                     static_cast<int>(t)))
+        continue;
       const int into = root(memory, memory.of.at(source(unit.claim.inputs[static_cast<std::size_t>(i)])));
       if (std::find(taken.begin(), taken.end(), into) != taken.end()) continue;
       taken.push_back(into);
-      Buffer& output = memory.buffers[static_cast<std::size_t>(memory.of.at(unit.claim.outputs[static_cast<std::size_t>(o)]))];
+      Buffer& output =
+          memory.buffers[static_cast<std::size_t>(memory.of.at(unit.claim.outputs[static_cast<std::size_t>(o)]))];
       output.shares = into;
       Buffer& whole = memory.buffers[static_cast<std::size_t>(into)];
       whole.last = std::max(whole.last, output.last);
@@ -60,7 +73,8 @@ void share_in_place(const Draft& draft, const std::vector<int>& order, Memory& m
 std::size_t plan_arena(const Draft& draft, const std::vector<int>& order, Memory& memory) {
   set_lifetimes(order, memory);
   for (const auto& [out, in] : memory.late)
-    memory.buffers[static_cast<std::size_t>(memory.of.at(draft.graph.outputs[out]))].last = static_cast<int>(order.size());
+    memory.buffers[static_cast<std::size_t>(memory.of.at(draft.graph.outputs[out]))].last =
+        static_cast<int>(order.size());
   share_in_place(draft, order, memory);
   std::vector<int> bySize;
   for (int b = 0; b < static_cast<int>(memory.buffers.size()); ++b) {
@@ -71,7 +85,7 @@ std::size_t plan_arena(const Draft& draft, const std::vector<int>& order, Memory
     return memory.buffers[static_cast<std::size_t>(a)].bytes > memory.buffers[static_cast<std::size_t>(b)].bytes;
   });
   std::size_t size = 0;
-  std::vector<int> placed;   // by offset
+  std::vector<int> placed;  // by offset
   for (const int b : bySize) {
     Buffer& buffer = memory.buffers[static_cast<std::size_t>(b)];
     std::size_t offset = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
@@ -89,7 +103,8 @@ std::size_t plan_arena(const Draft& draft, const std::vector<int>& order, Memory
     size = std::max(size, static_cast<std::size_t>(buffer.place.offset) + aligned(buffer.bytes));
     placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
                                    [&](int a, int c) {
-                                     return memory.buffers[static_cast<std::size_t>(a)].place.offset < memory.buffers[static_cast<std::size_t>(c)].place.offset;
+                                     return memory.buffers[static_cast<std::size_t>(a)].place.offset <
+                                            memory.buffers[static_cast<std::size_t>(c)].place.offset;
                                    }),
                   b);
   }

@@ -15,16 +15,17 @@ namespace {
 using backend::Group;
 using backend::Reduce;
 
-constexpr std::size_t kMostInputs = 16;    // pointers a group may read
-constexpr std::size_t kMostNodes = 64;     // keeps tile registers in the first-level cache
+constexpr std::size_t kMostInputs = 16;  // pointers a group may read
+constexpr std::size_t kMostNodes = 64;   // keeps tile registers in the first-level cache
 
 // The type in which tiles of this node are computed.
 DType compute_dtype(const ir::Node& node) {
   const DType from = node.inputs.empty() ? node.types[0].dtype : node.inputs[0].type().dtype;
   if (from == f64) return f64;
   if (is_integer(from)) return node.types[0].dtype == f64 ? f64 : i64;
-  if (from == boolean && node.is("cast")) return is_integer(node.types[0].dtype) ? i64 : node.types[0].dtype == f64 ? f64 : f32;
-  if (from == boolean && is_integer(node.types[0].dtype)) return i64;   // a sum of flags counts
+  if (from == boolean && node.is("cast"))
+    return is_integer(node.types[0].dtype) ? i64 : node.types[0].dtype == f64 ? f64 : f32;
+  if (from == boolean && is_integer(node.types[0].dtype)) return i64;  // a sum of flags counts
   return f32;
 }
 
@@ -40,20 +41,22 @@ Reduce reduction(const ir::Node& node) {
 bool rounds(const ir::Node& node) {
   if (!node.is("cast")) return false;
   const DType from = node.inputs[0].type().dtype, to = node.types[0].dtype;
-  if (to == boolean || from == boolean) return false;   // flags are exact in every type
+  if (to == boolean || from == boolean) return false;  // flags are exact in every type
   return size_of(to) < size_of(from) || is_floating(from) != is_floating(to) || (is_floating(to) && size_of(to) == 2);
 }
 
 // What such a node gives is read from memory, once all of it is there.
 bool ends_group(const ir::Node& node) { return reduction(node) != Reduce::none || rounds(node); }
 
-const Shape& space(const ir::Node& node) { return reduction(node) == Reduce::none ? node.types[0].shape : node.inputs[0].type().shape; }
+const Shape& space(const ir::Node& node) {
+  return reduction(node) == Reduce::none ? node.types[0].shape : node.inputs[0].type().shape;
+}
 
 struct Cluster {
-  std::vector<int> members;   // positions in the order
+  std::vector<int> members;  // positions in the order
   Shape shape;
   DType compute = f32;
-  std::vector<bool> axes;     // reduced ones; empty while there is no reduction
+  std::vector<bool> axes;  // reduced ones; empty while there is no reduction
 };
 
 std::vector<bool> reduced_axes(const ir::Node& node) {
@@ -102,7 +105,8 @@ class Fusion {
   }
 
   bool read_from_memory(std::size_t i) const {
-    return std::any_of(users_[i].begin(), users_[i].end(), [&](int user) { return !loose_[static_cast<std::size_t>(user)]; });
+    return std::any_of(users_[i].begin(), users_[i].end(),
+                       [&](int user) { return !loose_[static_cast<std::size_t>(user)]; });
   }
 
   void find_horizons();
@@ -117,7 +121,7 @@ class Fusion {
   std::unordered_map<const ir::Node*, int> position_;
   std::vector<std::vector<int>> users_;
   std::vector<bool> loose_;
-  std::vector<int> horizon_;   // per position: no path from beyond it leads back to here
+  std::vector<int> horizon_;  // per position: no path from beyond it leads back to here
   std::vector<int> cluster_of_;
   std::vector<Cluster> clusters_;
   std::unordered_set<ir::Value, ir::ValueHash> outputs_;
@@ -142,8 +146,8 @@ void Fusion::find_horizons() {
     horizon_[i] = straddling[i] == 0 ? static_cast<int>(i) : horizon_[i + 1];
 }
 
-// A path that leaves the set and comes back would make it wait for itself. Other groups are single kernels too: reaching
-// one member reaches all, earlier ones included.
+// A path that leaves the set and comes back would make it wait for itself. Other groups are single kernels too:
+// reaching one member reaches all, earlier ones included.
 bool Fusion::cyclic(const std::vector<int>& members) const {
   const int horizon = horizon_[static_cast<std::size_t>(members.back())];
   std::vector<bool> inside(static_cast<std::size_t>(horizon) + 1, false), seen = inside;
@@ -224,7 +228,8 @@ void Fusion::emit(const Cluster& cluster) {
   Group group;
   group.shape = cluster.shape;
   group.compute = cluster.compute;
-  group.reduced_axes = cluster.axes.empty() ? std::vector<bool>(static_cast<std::size_t>(cluster.shape.rank()), false) : cluster.axes;
+  group.reduced_axes =
+      cluster.axes.empty() ? std::vector<bool>(static_cast<std::size_t>(cluster.shape.rank()), false) : cluster.axes;
   std::unordered_map<ir::Value, expr::Expr, ir::ValueHash> exprs;
   std::unordered_set<int> members(cluster.members.begin(), cluster.members.end());
   auto read = [&](const ir::Value& value) {
@@ -243,10 +248,14 @@ void Fusion::emit(const Cluster& cluster) {
     std::vector<expr::Expr> in;
     for (const ir::Value& input : node->inputs) in.push_back(read(input));
     std::vector<expr::Expr> outs;
-    if (reduction(*node) != Reduce::none) outs = {in[0]};
-    else if (node->is("fill")) outs = {expr::Expr(node->attrs.number("value"))};
-    else if (node->is("cast")) outs = {node->types[0].dtype == boolean && node->inputs[0].type().dtype != boolean ? in[0] != 0 : in[0]};
-    else for (const expr::Expr& e : node->op->exprs) outs.push_back(expr::substitute(e, in));
+    if (reduction(*node) != Reduce::none)
+      outs = {in[0]};
+    else if (node->is("fill"))
+      outs = {expr::Expr(node->attrs.number("value"))};
+    else if (node->is("cast"))
+      outs = {node->types[0].dtype == boolean && node->inputs[0].type().dtype != boolean ? in[0] != 0 : in[0]};
+    else
+      for (const expr::Expr& e : node->op->exprs) outs.push_back(expr::substitute(e, in));
     for (int o = 0; o < static_cast<int>(outs.size()); ++o) {
       const ir::Value value{node, o};
       const bool reduces = reduction(*node) != Reduce::none;
@@ -254,7 +263,8 @@ void Fusion::emit(const Cluster& cluster) {
       bool outside = outputs_.count(value) || reduces;
       for (const int user : users_[static_cast<std::size_t>(m)])
         if (!members.count(user))
-          for (const ir::Value& input : order_[static_cast<std::size_t>(user)]->inputs) outside = outside || input == value;
+          for (const ir::Value& input : order_[static_cast<std::size_t>(user)]->inputs)
+            outside = outside || input == value;
       if (!outside) continue;
       group.outputs.push_back(value);
       group.reduce.push_back(reduction(*node));
@@ -264,13 +274,15 @@ void Fusion::emit(const Cluster& cluster) {
   if (group.outputs.empty()) return;
   group.code = expr::flatten(static_cast<int>(group.inputs.size()), results);
   backend::Claim claim = draft_.backend->claim_group(group);
-  if (!claim.accepted()) throw Error(cat("no kernel for a generated group of backend '", draft_.backend->name(), "': ", claim.refusal));
+  if (!claim.accepted())
+    throw Error(cat("no kernel for a generated group of backend '", draft_.backend->name(), "': ", claim.refusal));
   draft_.explain += cat(claim.kernel, "  <-  group of ", group.nodes.size(), " over ", group.shape.str(), "\n");
   // Element by element, an output may take the place of any input that is read just there. A reduction may not: its
   // inputs are read again after its first result is written.
   for (int o = 0; o < static_cast<int>(group.outputs.size()); ++o)
     for (int i = 0; i < static_cast<int>(group.inputs.size()); ++i)
-      if (group.reduce[static_cast<std::size_t>(o)] == Reduce::none && group.inputs[static_cast<std::size_t>(i)].type() == group.outputs[static_cast<std::size_t>(o)].type())
+      if (group.reduce[static_cast<std::size_t>(o)] == Reduce::none &&
+          group.inputs[static_cast<std::size_t>(i)].type() == group.outputs[static_cast<std::size_t>(o)].type())
         claim.in_place.push_back({o, i});
   draft_.units.push_back({std::move(claim), nullptr, 0});
 }

@@ -13,7 +13,8 @@ ir::PackedPtr common_wish(const Draft& draft, const ir::Value& input) {
   for (const Unit& unit : draft.units)
     for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i) {
       if (source(unit.claim.inputs[i]) != input) continue;
-      const ir::PackedPtr wanted = unit.claim.inputs[i] == input && i < unit.claim.wants.size() ? unit.claim.wants[i] : nullptr;
+      const ir::PackedPtr wanted =
+          unit.claim.inputs[i] == input && i < unit.claim.wants.size() ? unit.claim.wants[i] : nullptr;
       if (!wanted || (wish && wish->key() != wanted->key())) return nullptr;
       wish = wanted;
     }
@@ -34,7 +35,8 @@ void choose_layouts(Draft& draft) {
     if (!draft.parameters[i] || is_updated(draft.graph, i)) continue;
     draft.packed[i] = common_wish(draft, {draft.graph.inputs[i], 0});
     if (draft.packed[i])
-      draft.explain += cat("parameter '", draft.graph.inputs[i]->attrs.text("name"), "' lies as ", draft.packed[i]->key(), "\n");
+      draft.explain +=
+          cat("parameter '", draft.graph.inputs[i]->attrs.text("name"), "' lies as ", draft.packed[i]->key(), "\n");
   }
 }
 

@@ -29,7 +29,7 @@ ir::Graph trim_loops(const ir::Graph& graph) {
     trimmed->origin = node->origin;
     trimmed->regions = {std::make_shared<const ir::Graph>(std::move(body))};
     std::vector<ir::Value> values;
-    for (const int at : place) values.push_back({trimmed, at < 0 ? 0 : at});   // nobody reads what has no place
+    for (const int at : place) values.push_back({trimmed, at < 0 ? 0 : at});  // nobody reads what has no place
     return values;
   });
 }

@@ -11,7 +11,12 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const Draft& draft, const Memory& memory)
-      : memory_(memory), waiting_(draft.units.size(), 0), growth_(draft.units.size(), 0), done_(draft.units.size(), false), next_(draft.units.size()), read_(draft.units.size()) {
+      : memory_(memory),
+        waiting_(draft.units.size(), 0),
+        growth_(draft.units.size(), 0),
+        done_(draft.units.size(), false),
+        next_(draft.units.size()),
+        read_(draft.units.size()) {
     for (std::size_t b = 0; b < memory.buffers.size(); ++b) {
       const Buffer& buffer = memory.buffers[b];
       const std::set<int> readers(buffer.readers.begin(), buffer.readers.end());
@@ -24,7 +29,8 @@ class Scheduler {
     }
     for (const auto& [first, then] : memory.before) edge(first, then);
     for (std::size_t u = 0; u < draft.units.size(); ++u) {
-      for (const ir::Value& output : draft.units[u].claim.outputs) growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
+      for (const ir::Value& output : draft.units[u].claim.outputs)
+        growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
       if (!waiting_[u]) ready_.insert({growth_[u], static_cast<int>(u)});
     }
   }
@@ -69,17 +75,18 @@ class Scheduler {
     for (const std::size_t buffer : read_[u])
       if (--remaining_[buffer] == 1) last_reader_of(buffer);
     for (const int user : next_[u])
-      if (--waiting_[static_cast<std::size_t>(user)] == 0) ready_.insert({growth_[static_cast<std::size_t>(user)], user});
+      if (--waiting_[static_cast<std::size_t>(user)] == 0)
+        ready_.insert({growth_[static_cast<std::size_t>(user)], user});
   }
 
   const Memory& memory_;
   std::vector<int> waiting_;
-  std::vector<std::int64_t> growth_;               // bytes held after the unit, less those before, as things stand
+  std::vector<std::int64_t> growth_;  // bytes held after the unit, less those before, as things stand
   std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
-  std::vector<std::vector<std::size_t>> read_;     // buffers that each unit reads
-  std::vector<int> remaining_;                     // readers of a buffer that have not run
-  std::set<std::pair<std::int64_t, int>> ready_;   // by growth, then as recorded
+  std::vector<std::vector<std::size_t>> read_;    // buffers that each unit reads
+  std::vector<int> remaining_;                    // readers of a buffer that have not run
+  std::set<std::pair<std::int64_t, int>> ready_;  // by growth, then as recorded
   std::vector<int> order_;
 };
 

@@ -21,7 +21,8 @@ bool is_leaf(const ir::Node& node) { return node.op == &ir::input_op(); }
 // Nodes that the fuse pass may take: it looks at what selection left.
 bool is_fusible(const ir::Node& node) {
   static const std::unordered_set<std::string> reductions = {"sum", "prod", "max", "min"};
-  return node.op->elementwise() || node.is("fill") || (reductions.count(node.op->name) && node.inputs[0].type().shape.numel() > 0);
+  return node.op->elementwise() || node.is("fill") ||
+         (reductions.count(node.op->name) && node.inputs[0].type().shape.numel() > 0);
 }
 
 std::string describe(const ir::Node& node) {
@@ -32,7 +33,8 @@ std::string describe(const ir::Node& node) {
 
 class Selection {
  public:
-  Selection(const ir::Graph& graph, const backend::Backend& backend) : graph_(graph), backend_(backend), users_(ir::uses(graph)) {}
+  Selection(const ir::Graph& graph, const backend::Backend& backend)
+      : graph_(graph), backend_(backend), users_(ir::uses(graph)) {}
 
   void run(Draft& draft) {
     for (const ir::NodePtr& node : ir::topological(graph_)) visit(node, draft);
@@ -105,12 +107,14 @@ void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
   draft.units.push_back(std::move(unit));
 }
 
-ir::Graph decompose(const ir::Graph& graph, const std::vector<ir::NodePtr>& nodes, const std::string& refusals, const backend::Backend& backend) {
+ir::Graph decompose(const ir::Graph& graph, const std::vector<ir::NodePtr>& nodes, const std::string& refusals,
+                    const backend::Backend& backend) {
   std::unordered_set<const ir::Node*> which;
   for (const ir::NodePtr& node : nodes) {
     which.insert(node.get());
     if (!node->op->decompose && !node->op->elementwise())
-      throw Error(cat("no kernel of backend '", backend.name(), "' computes ", describe(*node), ", and it has no decomposition. Refusals:\n", refusals));
+      throw Error(cat("no kernel of backend '", backend.name(), "' computes ", describe(*node),
+                      ", and it has no decomposition. Refusals:\n", refusals));
   }
   return ir::rewrite(graph, [&](const ir::NodePtr& node, const ir::NodePtr& original) -> std::vector<ir::Value> {
     if (!which.count(original.get())) return {};
@@ -123,7 +127,7 @@ ir::Graph decompose(const ir::Graph& graph, const std::vector<ir::NodePtr>& node
 }  // namespace
 
 Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
-  constexpr int kDeepest = 16;   // a decomposition that never ends is an operator's mistake
+  constexpr int kDeepest = 16;  // a decomposition that never ends is an operator's mistake
   for (int depth = 0; depth < kDeepest; ++depth) {
     Draft draft;
     Selection selection(graph, backend);

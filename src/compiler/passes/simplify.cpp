@@ -12,7 +12,7 @@ namespace {
 
 using ir::NodePtr;
 using ir::Value;
-using Values = std::vector<Value>;   // empty: no rule applies
+using Values = std::vector<Value>;  // empty: no rule applies
 
 Tensor as_tensor(const Value& value) { return Tensor(value); }
 Values one(const Tensor& tensor) { return {tensor.value()}; }
@@ -22,7 +22,6 @@ std::optional<double> literal(const Value& value) {
   return value.node->attrs.number("value");
 }
 bool is_literal(const Value& value, double number) { return literal(value) == number; }
-
 
 Values instead(const ir::Node& node, const Value& value) {
   if (value.type() != node.types[0]) return {};
@@ -103,7 +102,8 @@ Values stable(const ir::Node& node) {
     if (inner.is("add") && inner.types[0].shape == node.types[0].shape) {
       for (const int which : {0, 1}) {
         const Value& other = inner.inputs[static_cast<std::size_t>(which)];
-        if (!is_literal(inner.inputs[static_cast<std::size_t>(1 - which)], 1) || other.type() != inner.types[0]) continue;
+        if (!is_literal(inner.inputs[static_cast<std::size_t>(1 - which)], 1) || other.type() != inner.types[0])
+          continue;
         if (other.node->is("exp")) return one(softplus(as_tensor(other.node->inputs[0])));
         return one(log1p(as_tensor(other)));
       }
@@ -135,17 +135,20 @@ Values shapes(const ir::Node& node) {
   const Values& in = node.inputs;
   if (node.is("cast")) {
     if (in[0].type() == node.types[0]) return {in[0]};
-    if (const auto number = literal(in[0]); number && is_floating(in[0].type().dtype) && is_floating(node.types[0].dtype))
+    if (const auto number = literal(in[0]);
+        number && is_floating(in[0].type().dtype) && is_floating(node.types[0].dtype))
       return one(full(node.types[0].shape, *number, node.types[0].dtype));
   }
   if (node.is("reshape")) {
     if (in[0].type() == node.types[0]) return {in[0]};
     if (in[0].node->is("reshape")) return one(reshape(as_tensor(in[0].node->inputs[0]), node.types[0].shape));
-    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype)) return one(full(node.types[0].shape, *number, node.types[0].dtype));
+    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype))
+      return one(full(node.types[0].shape, *number, node.types[0].dtype));
   }
   if (node.is("broadcast_to")) {
     if (in[0].type() == node.types[0]) return {in[0]};
-    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype)) return one(full(node.types[0].shape, *number, node.types[0].dtype));
+    if (const auto number = literal(in[0]); number && is_floating(node.types[0].dtype))
+      return one(full(node.types[0].shape, *number, node.types[0].dtype));
   }
   if (node.is("transpose")) {
     const Ints& order = node.attrs.ints("order");
@@ -165,11 +168,15 @@ Values unexpanded(const NodePtr& node) {
   bool changed = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Value smaller = inputs[i];
-    if (smaller.node->is("broadcast_to")) smaller = smaller.node->inputs[0];
-    else if (literal(smaller) && smaller.type().shape.rank() > 0 && is_floating(smaller.type().dtype)) smaller = full({}, *literal(smaller), smaller.type().dtype).value();
-    else continue;
+    if (smaller.node->is("broadcast_to"))
+      smaller = smaller.node->inputs[0];
+    else if (literal(smaller) && smaller.type().shape.rank() > 0 && is_floating(smaller.type().dtype))
+      smaller = full({}, *literal(smaller), smaller.type().dtype).value();
+    else
+      continue;
     Shape shape;
-    for (std::size_t j = 0; j < inputs.size(); ++j) shape = broadcast(shape, (j == i ? smaller : inputs[j]).type().shape, "simplify");
+    for (std::size_t j = 0; j < inputs.size(); ++j)
+      shape = broadcast(shape, (j == i ? smaller : inputs[j]).type().shape, "simplify");
     if (shape != node->types[0].shape) continue;
     inputs[i] = smaller;
     changed = true;

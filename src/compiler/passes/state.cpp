@@ -8,7 +8,8 @@
 namespace varve::compiler {
 
 int root(const Memory& memory, int buffer) {
-  while (memory.buffers[static_cast<std::size_t>(buffer)].shares >= 0) buffer = memory.buffers[static_cast<std::size_t>(buffer)].shares;
+  while (memory.buffers[static_cast<std::size_t>(buffer)].shares >= 0)
+    buffer = memory.buffers[static_cast<std::size_t>(buffer)].shares;
   return buffer;
 }
 
@@ -18,12 +19,15 @@ class StateUpdates {
  public:
   StateUpdates(const Draft& draft, Memory& memory) : draft_(draft), memory_(memory), next_(draft.units.size()) {
     for (const Buffer& buffer : memory.buffers)
-      if (buffer.writer >= 0) next_[static_cast<std::size_t>(buffer.writer)].insert(next_[static_cast<std::size_t>(buffer.writer)].end(), buffer.readers.begin(), buffer.readers.end());
+      if (buffer.writer >= 0)
+        next_[static_cast<std::size_t>(buffer.writer)].insert(next_[static_cast<std::size_t>(buffer.writer)].end(),
+                                                              buffer.readers.begin(), buffer.readers.end());
   }
 
   // The output takes the input's buffer when its kernel can and every other reader comes before.
   bool in_place(int input, const ir::Value& output) {
-    const int buffer = memory_.of.at(output), state = memory_.of.at({draft_.graph.inputs[static_cast<std::size_t>(input)], 0});
+    const int buffer = memory_.of.at(output),
+              state = memory_.of.at({draft_.graph.inputs[static_cast<std::size_t>(input)], 0});
     const int writer = memory_.buffers[static_cast<std::size_t>(buffer)].writer;
     if (writer < 0 || !can_share(writer, output, input)) return false;
     const std::vector<bool> later = after(writer);
@@ -46,13 +50,16 @@ class StateUpdates {
     int reads = 0;
     for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i) {
       if (source(unit.claim.inputs[i]) != state) continue;
-      if (unit.claim.inputs[i] != state) reads_otherwise = true;   // through a view: other places
-      else ++reads;
+      if (unit.claim.inputs[i] != state)
+        reads_otherwise = true;  // through a view: other places
+      else
+        ++reads;
     }
-    if (reads_otherwise || reads > 1) return false;   // as another operand too: read while it is written
-    if (reads == 0) return true;                      // does not look at the old value at all
+    if (reads_otherwise || reads > 1) return false;  // as another operand too: read while it is written
+    if (reads == 0) return true;                     // does not look at the old value at all
     return std::any_of(unit.claim.in_place.begin(), unit.claim.in_place.end(), [&](const auto& pair) {
-      return unit.claim.outputs[static_cast<std::size_t>(pair.first)] == output && unit.claim.inputs[static_cast<std::size_t>(pair.second)] == state;
+      return unit.claim.outputs[static_cast<std::size_t>(pair.first)] == output &&
+             unit.claim.inputs[static_cast<std::size_t>(pair.second)] == state;
     });
   }
 
@@ -74,7 +81,7 @@ class StateUpdates {
 
   const Draft& draft_;
   Memory& memory_;
-  std::vector<std::vector<int>> next_;   // units that wait for each unit
+  std::vector<std::vector<int>> next_;  // units that wait for each unit
 };
 
 int add_buffer(Memory& memory, Place::Kind kind, int index, std::size_t bytes, int writer) {
@@ -95,7 +102,8 @@ Memory make_memory(const Draft& draft) {
   memory.written.assign(graph.inputs.size(), false);
   memory.returned.assign(graph.outputs.size(), true);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-    memory.of[{graph.inputs[i], 0}] = add_buffer(memory, Place::Kind::input, static_cast<int>(i), graph.inputs[i]->types[0].bytes(), -1);
+    memory.of[{graph.inputs[i], 0}] =
+        add_buffer(memory, Place::Kind::input, static_cast<int>(i), graph.inputs[i]->types[0].bytes(), -1);
   for (std::size_t u = 0; u < draft.units.size(); ++u)
     for (const ir::Value& output : draft.units[u].claim.outputs)
       memory.of[output] = add_buffer(memory, Place::Kind::arena, 0, output.type().bytes(), static_cast<int>(u));
@@ -108,11 +116,13 @@ Memory make_memory(const Draft& draft) {
     const ir::Value& output = graph.outputs[static_cast<std::size_t>(out)];
     memory.returned[static_cast<std::size_t>(out)] = false;
     if (state.in_place(in, output)) {
-      memory.buffers[static_cast<std::size_t>(memory.of.at(output))].shares = memory.of.at({graph.inputs[static_cast<std::size_t>(in)], 0});
+      memory.buffers[static_cast<std::size_t>(memory.of.at(output))].shares =
+          memory.of.at({graph.inputs[static_cast<std::size_t>(in)], 0});
       memory.written[static_cast<std::size_t>(in)] = true;
     } else {
       memory.late.push_back({static_cast<std::size_t>(out), static_cast<std::size_t>(in)});
-      memory.reports.push_back(cat("state '", graph.inputs[static_cast<std::size_t>(in)]->attrs.text("name"), "' is copied back: a reader comes after its new value"));
+      memory.reports.push_back(cat("state '", graph.inputs[static_cast<std::size_t>(in)]->attrs.text("name"),
+                                   "' is copied back: a reader comes after its new value"));
     }
   }
   for (std::size_t o = 0; o < graph.outputs.size(); ++o) {

@@ -4,26 +4,27 @@
 #include <unordered_set>
 
 #include "base/text.h"
-#include "compiler/pipeline.h"
 #include "compiler/homes.h"
+#include "compiler/pipeline.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
 namespace varve::compiler {
 namespace {
 
-// Units in an order in which each follows those it reads from.
-std::vector<Unit> ordered(std::vector<Unit> units) {
+// The units that the outputs need, each after those it reads from. A pattern may have made some literal superfluous.
+std::vector<Unit> ordered(std::vector<Unit> units, const std::vector<ir::Value>& outputs) {
   std::unordered_map<ir::Value, std::size_t, ir::ValueHash> writer;
   for (std::size_t u = 0; u < units.size(); ++u)
     for (const ir::Value& output : units[u].claim.outputs) writer[output] = u;
   std::vector<Unit> order;
   std::vector<int> state(units.size(), 0);
   std::vector<std::pair<std::size_t, std::size_t>> stack;
-  for (std::size_t root = 0; root < units.size(); ++root) {
-    if (state[root]) continue;
-    state[root] = 1;
-    stack.push_back({root, 0});
+  for (const ir::Value& output : outputs) {
+    const auto root = writer.find(source(output));
+    if (root == writer.end() || state[root->second]) continue;
+    state[root->second] = 1;
+    stack.push_back({root->second, 0});
     while (!stack.empty()) {
       auto& [u, next] = stack.back();
       const auto& inputs = units[u].claim.inputs;
@@ -47,7 +48,7 @@ class Views {
   explicit Views(Draft& draft) : draft_(draft) {}
 
   void run() {
-    std::vector<Unit> units = ordered(std::move(draft_.units));
+    std::vector<Unit> units = ordered(std::move(draft_.units), draft_.graph.outputs);
     for (Unit& unit : units) {
       for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i) {
         const bool strided = i < unit.claim.memory.size() && unit.claim.memory[i] == backend::Memory::strided;
@@ -83,9 +84,10 @@ class Views {
     node->origin = value.node->origin;
     const backend::Backend* backend = draft_.backend;
     Unit unit;
-    unit.claim = backend::Claim::of("copy", node, [backend](const std::vector<backend::Port>& in, const std::vector<backend::Port>& out) {
-      return backend->prepare_copy(in[0], out[0]);
-    });
+    unit.claim = backend::Claim::of(
+        "copy", node, [backend](const std::vector<backend::Port>& in, const std::vector<backend::Port>& out) {
+          return backend->prepare_copy(in[0], out[0]);
+        });
     unit.claim.memory = {backend::Memory::strided};
     out_.push_back(std::move(unit));
     written_.insert({node, 0});
@@ -114,8 +116,11 @@ class Views {
 }  // namespace
 
 const OpRecord& copy_op() {
-  static const OpRecord& record = define({.name = "copy", .doc = "The same elements, contiguous.", .family = "compiler",
-                                          .shape = [](const Call& call) { return call.in; }}).record();
+  static const OpRecord& record = define({.name = "copy",
+                                          .doc = "The same elements, contiguous.",
+                                          .family = "compiler",
+                                          .shape = [](const Call& call) { return call.in; }})
+                                      .record();
   return record;
 }
 
@@ -125,7 +130,8 @@ std::optional<Layout> layout_of(const Draft& draft, const ir::Value& value) {
   while (is_view(*chain.back().node)) chain.push_back(chain.back().node->inputs[0]);
   const ir::Value& base = chain.back();
   std::optional<Layout> layout = contiguous(base.type().shape);
-  if (const auto input = draft.input_at.find(base.node.get()); input != draft.input_at.end()) layout = draft.input_layouts[input->second];
+  if (const auto input = draft.input_at.find(base.node.get()); input != draft.input_at.end())
+    layout = draft.input_layouts[input->second];
   for (auto it = chain.rbegin() + 1; layout && it != chain.rend(); ++it) {
     const std::vector<TensorType> in = ir::input_types(*it->node);
     layout = it->node->op->view({*it->node->op, in, it->node->attrs}, *layout, it->type());
