@@ -1,6 +1,7 @@
 // `varve bench ops`: operators as compiled programs, against what the machine can do at best.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -124,6 +125,13 @@ class Report {
   std::size_t op_width_ = 8, shape_width_ = 5;
 };
 
+// Other programs at work make every figure worse: better said than guessed.
+void warn_when_busy() {
+  double load = 0;
+  if (getloadavg(&load, 1) == 1 && load > 0.5)
+    std::cerr << "note: this machine is busy (load " << fixed(load, 1) << "): times will be too long\n";
+}
+
 }  // namespace
 
 int bench_ops(const BenchOptions& options) {
@@ -133,6 +141,7 @@ int bench_ops(const BenchOptions& options) {
     for (const BenchCase& bench : cases) std::cout << bench.op << "  " << bench.shape << '\n';
     return kOk;
   }
+  warn_when_busy();
   Progress progress(2);
   progress.show("measuring the machine");
   const Report report(cases, runtime::machine_peaks(), options.json);

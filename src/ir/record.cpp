@@ -19,19 +19,24 @@ std::size_t TensorType::bytes() const {
   return static_cast<std::size_t>(n) * size_of(dtype);
 }
 
+namespace {
+bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
+}  // namespace
+
 Layout contiguous(const Shape& shape, std::int64_t offset) {
   Layout layout{offset, Ints(static_cast<std::size_t>(shape.rank()), 1)};
+  if (is_empty(shape)) return layout;  // no element, no stride; the other sizes may be too large to multiply
   for (int a = shape.rank() - 2; a >= 0; --a) {
     const auto i = static_cast<std::size_t>(a);
-    layout.strides[i] = layout.strides[i + 1] * std::max<std::int64_t>(shape[a + 1], 1);
+    layout.strides[i] = layout.strides[i + 1] * shape[a + 1];
   }
   return layout;
 }
 
 bool is_contiguous(const Shape& shape, const Layout& layout) {
+  if (is_empty(shape)) return true;
   std::int64_t expected = 1;
   for (int a = shape.rank() - 1; a >= 0; --a) {
-    if (shape[a] == 0) return true;
     if (shape[a] == 1) continue;  // a stride nobody takes
     if (layout.strides[static_cast<std::size_t>(a)] != expected) return false;
     expected *= shape[a];
