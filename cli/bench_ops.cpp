@@ -22,7 +22,18 @@ constexpr double kLongEnough = 0.5;  // seconds of samples, unless the fewest ta
 struct Measured {
   double ms = 0, best_ms = 0;  // the median, the fastest
   double gflops = 0, gbps = 0;
+  double bytes = 0;
   int samples = 0;
+};
+
+// The machine just before a case and just after it. On a shared machine the bandwidth drifts by half within seconds, so
+// a peak from the start of the run is no measure for its end.
+struct Around {
+  runtime::MachinePeaks before, after;
+
+  double gflops() const { return std::max(before.gflops, after.gflops); }
+  double gbps() const { return std::max(before.gbps, after.gbps); }
+  bool steady() const { return std::min(before.gbps, after.gbps) > 0.85 * gbps(); }
 };
 
 Measured measure(const BenchCase& bench) {
@@ -44,7 +55,7 @@ Measured measure(const BenchCase& bench) {
   std::sort(times.begin(), times.end());
   const std::size_t middle = times.size() / 2;
   const double median = times.size() % 2 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
-  return {median, times.front(), flops / median / 1e6, bytes / median / 1e6, static_cast<int>(times.size())};
+  return {median, times.front(), flops / median / 1e6, bytes / median / 1e6, bytes, static_cast<int>(times.size())};
 }
 
 std::vector<BenchCase> chosen(const std::vector<std::string>& filters) {
@@ -75,25 +86,29 @@ std::vector<BenchCase> chosen(const std::vector<std::string>& filters) {
 // Rows as they come, in columns wide enough for every case.
 class Report {
  public:
-  Report(const std::vector<BenchCase>& cases, runtime::MachinePeaks peaks, bool json) : peaks_(peaks), json_(json) {
+  Report(const std::vector<BenchCase>& cases, runtime::MachinePeaks peaks, bool json) : json_(json) {
     for (const BenchCase& bench : cases) {
       op_width_ = std::max(op_width_, width(bench.op));
       shape_width_ = std::max(shape_width_, width(bench.shape));
     }
     if (json_) return;
     std::cout << cpu_name() << " · " << device() << ", " << threads() << (threads() == 1 ? " thread" : " threads")
-              << " · peak " << fixed(peaks.gflops, 1) << " GFLOP/s, " << fixed(peaks.gbps, 1) << " GB/s, measured\n\n"
+              << " · peak " << fixed(peaks.gflops, 1) << " GFLOP/s, " << fixed(peaks.gbps, 1)
+              << " GB/s, measured now and again around each case\n\n"
               << padded("operator", op_width_ + 2) << padded("shape", shape_width_ + 2)
               << "       ms    GFLOP/s     GB/s  of peak\n"
               << std::flush;
   }
 
-  void row(const BenchCase& bench, const Measured& m) const {
-    if (json_) return print_json(bench, m);
-    const double compute = m.gflops / peaks_.gflops, memory = m.gbps / peaks_.gbps;
+  void row(const BenchCase& bench, const Measured& m, const Around& peaks) const {
+    if (json_) return print_json(bench, m, peaks);
+    const double compute = m.gflops / peaks.gflops(), memory = m.gbps / peaks.gbps();
+    const bool cached = in_cache(m);
+    const char* limit = compute >= memory || cached ? "FLOP/s" : "bandwidth";
     std::cout << head(bench) << right(fixed(m.ms, 3), 9) << right(fixed(m.gflops, 1), 11) << right(fixed(m.gbps, 1), 9)
-              << right(fixed(100 * std::max(compute, memory), 1), 7) << "% "
-              << (compute >= memory ? "FLOP/s" : "bandwidth") << std::endl;
+              << right(fixed(100 * (cached ? compute : std::max(compute, memory)), 1), 7) << "% " << limit
+              << (cached && memory > compute ? ", data in cache" : "") << (peaks.steady() ? "" : ", unsteady machine")
+              << std::endl;
   }
 
   // A failure is a row too, never a gap.
@@ -110,17 +125,27 @@ class Report {
     return padded(bench.op, op_width_ + 2) + padded(bench.shape, shape_width_ + 2);
   }
 
-  void print_json(const BenchCase& bench, const Measured& m) const {
-    std::cout
-        << nlohmann::ordered_json{{"op", bench.op},           {"shape", bench.shape}, {"ms", m.ms},
-                                  {"gflops", m.gflops},       {"gbps", m.gbps},       {"peak_gflops", peaks_.gflops},
-                                  {"peak_gbps", peaks_.gbps}, {"best_ms", m.best_ms}, {"samples", m.samples},
-                                  {"device", device()},       {"threads", threads()}}
-               .dump()
-        << std::endl;
+  // Memory's peak says nothing about data that never leave the last cache.
+  static bool in_cache(const Measured& m) { return m.bytes < 2.0 * static_cast<double>(cache_sizes().l3); }
+
+  void print_json(const BenchCase& bench, const Measured& m, const Around& peaks) const {
+    std::cout << nlohmann::ordered_json{{"op", bench.op},
+                                        {"shape", bench.shape},
+                                        {"ms", m.ms},
+                                        {"gflops", m.gflops},
+                                        {"gbps", m.gbps},
+                                        {"peak_gflops", peaks.gflops()},
+                                        {"peak_gbps", peaks.gbps()},
+                                        {"in_cache", in_cache(m)},
+                                        {"steady", peaks.steady()},
+                                        {"best_ms", m.best_ms},
+                                        {"samples", m.samples},
+                                        {"device", device()},
+                                        {"threads", threads()}}
+                     .dump()
+              << std::endl;
   }
 
-  runtime::MachinePeaks peaks_;
   bool json_;
   std::size_t op_width_ = 8, shape_width_ = 5;
 };
@@ -144,14 +169,17 @@ int bench_ops(const BenchOptions& options) {
   warn_when_busy();
   Progress progress(2);
   progress.show("measuring the machine");
-  const Report report(cases, runtime::machine_peaks(), options.json);
+  Around peaks{runtime::measure_peaks(), {}};
+  const Report report(cases, peaks.before, options.json);
   bool failed = false;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.show(cat(i + 1, "/", cases.size(), " ", cases[i].op, " ", cases[i].shape));
     try {
       const Measured measured = measure(cases[i]);
+      peaks.after = runtime::measure_peaks();
       progress.clear();
-      report.row(cases[i], measured);
+      report.row(cases[i], measured, peaks);
+      peaks.before = peaks.after;
     } catch (const std::exception& e) {
       progress.clear();
       report.failure(cases[i], e.what());

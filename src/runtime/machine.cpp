@@ -175,16 +175,18 @@ double measure_gbps(const Loops& loops, int team) {
 
 }  // namespace
 
+MachinePeaks measure_peaks() {
+  const Loops loops = loops_of_this_machine();
+  return {measure_gflops(loops, threads()), measure_gbps(loops, threads())};
+}
+
 MachinePeaks machine_peaks() {
   static std::mutex mutex;
   static std::map<int, MachinePeaks> measured;
   const std::lock_guard lock(mutex);
-  const int team = threads();
-  if (const auto found = measured.find(team); found != measured.end()) return found->second;
-  const Loops loops = loops_of_this_machine();
-  const MachinePeaks peaks{measure_gflops(loops, team), measure_gbps(loops, team)};
-  measured.emplace(team, peaks);
-  return peaks;
+  const auto [entry, is_new] = measured.try_emplace(threads());
+  if (is_new) entry->second = measure_peaks();
+  return entry->second;
 }
 
 }  // namespace varve::runtime
