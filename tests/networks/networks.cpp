@@ -64,6 +64,9 @@ Tensor batch_normed(Parameters& p, const std::string& name, const Tensor& x) {
   return batch_norm_train(x, p.constant(name + ".scale", {channels}, 1), p.constant(name + ".shift", {channels}, 0)).y;
 }
 
+// Without padding, which gives AlexNet its published 6×6 at the end.
+Tensor inner_pool3(const Tensor& x) { return max_pool2d(x, {.window = {3, 3}, .stride = {2, 2}}); }
+
 Tensor pool3(const Tensor& x) {
   return max_pool2d(
       x, {.window = {3, 3}, .stride = {2, 2}, .padding = {same_padding(x.dim(1), 3, 2), same_padding(x.dim(2), 3, 2)}});
@@ -116,11 +119,11 @@ Network vgg16(std::int64_t batch, std::int64_t size, std::int64_t width) {
 Network alexnet(std::int64_t batch, std::int64_t size, std::int64_t width, std::int64_t classes) {
   return {
       "alexnet", {images(batch, size, 3), labels({batch}, classes)}, [=](Parameters& p, const std::vector<Tensor>& in) {
-        Tensor x = pool3(relu(conv(p, "conv1", in[0], {width * 3, 11, 4})));
-        x = pool3(relu(conv(p, "conv2", x, {width * 8, 5})));
+        Tensor x = inner_pool3(relu(conv(p, "conv1", in[0], {width * 3, 11, 4})));
+        x = inner_pool3(relu(conv(p, "conv2", x, {width * 8, 5})));
         x = relu(conv(p, "conv3", x, {width * 12}));
         x = relu(conv(p, "conv4", x, {width * 12}));
-        x = flatten(pool3(relu(conv(p, "conv5", x, {width * 8}))));
+        x = flatten(inner_pool3(relu(conv(p, "conv5", x, {width * 8}))));
         x = relu(dense(p, "fc6", x, width * 128));
         x = relu(dense(p, "fc7", x, width * 128));
         return cross_entropy(dense(p, "fc8", x, classes), in[1]);

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(All, Networks,
                          testing::Values(Case{"fcn", [] { return fcn(8, 20, 16, 3); }, 0.5},
                                          Case{"cnn", [] { return cnn(4, 8, 1, 4); }, 1e-2},
                                          Case{"vgg16", [] { return vgg16(2, 32, 2); }, 1e-3},
-                                         Case{"alexnet", [] { return alexnet(2, 32, 2, 10); }, 1e-2},
+                                         Case{"alexnet", [] { return alexnet(2, 64, 2, 10); }, 1e-2},
                                          Case{"resnet50", [] { return resnet50(8, 32, 4, 10); }, 1e-4, 1},
                                          Case{"lstm", [] { return lstm_language(3, 5, 11, 4); }, 0.5},
                                          Case{"lstm_classifier", [] { return lstm_classifier(4, 6, 11, 3, 5); }, 1e-2},
@@ -49,6 +49,17 @@ INSTANTIATE_TEST_SUITE_P(All, Networks,
                                               1e-2},
                                          Case{"gpt", [] { return gpt(2, 6, 13, 8, 2, 2); }, 1e-3}),
                          [](const auto& given) { return std::string(given.param.name); });
+
+std::int64_t parameters_of(const Network& network) {
+  Parameters parameters;
+  network.loss(parameters, network.batch);
+  return parameters.count();
+}
+
+TEST(NetworkSizes, AreThePublishedOnes) {
+  EXPECT_EQ(parameters_of(alexnet(1, 224, 32, 1000)), 62378344);
+  EXPECT_EQ(parameters_of(resnet50(1, 224, 64, 1000)), 25557032);
+}
 
 }  // namespace
 }  // namespace varve::networks
