@@ -3,7 +3,6 @@
 
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.cpp")
 if(sources)
-  find_package(nlohmann_json REQUIRED)
   find_package(CLI11 REQUIRED)
   add_executable(varve_cli ${sources})
   set_target_properties(varve_cli PROPERTIES OUTPUT_NAME varve RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")

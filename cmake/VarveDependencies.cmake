@@ -4,6 +4,18 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(Highway REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+
+# Downloads use libcurl, which is loaded when the first one starts: the command starts faster without it, and a machine
+# without it can do everything else.
+find_path(VARVE_CURL_INCLUDE_DIR curl/curl.h REQUIRED)
+mark_as_advanced(VARVE_CURL_INCLUDE_DIR)
+
+# Headers alone: nothing of it is left for those who link the installed library.
+set(VARVE_JSON "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
 
 if(NOT VARVE_ONEDNN MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "VARVE_ONEDNN is '${VARVE_ONEDNN}'; it must be AUTO, ON or OFF.")

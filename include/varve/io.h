@@ -1,16 +1,49 @@
-// Tensors in NumPy's files.
+// Tensors, images and text in files. Writers replace a file only when all of it is on the disk; readers check every
+// size before they allocate, and answer a damaged file with an Error that names it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "varve/tensor.h"
 
 namespace varve {
 
-void save_npy(const std::string& path, const Tensor& tensor);  // replaces the file only when all of it is written
+// ---- NumPy
+void save_npy(const std::string& path, const Tensor& tensor);
 Tensor load_npy(const std::string& path);
 void save_npz(const std::string& path, const std::map<std::string, Tensor>& tensors);
 std::map<std::string, Tensor> load_npz(const std::string& path);
+
+// ---- safetensors
+struct Safetensors {
+  std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the file
+  std::map<std::string, std::string> metadata;          // the file's __metadata__
+
+  const Tensor* find(const std::string& name) const;  // null when there is none of that name
+};
+void save_safetensors(const std::string& path, const Safetensors& content);
+Safetensors load_safetensors(const std::string& path);  // f64 f32 f16 bf16 i64 i32 i8 u8 bool
+std::map<std::string, std::string> load_safetensors_metadata(const std::string& path);  // reads the header only
+
+// ---- images: 8 bits a channel, rows of pixels, channels last
+struct Picture {
+  std::int64_t height = 0, width = 0, channels = 0;  // 1: grey, 3: colour
+  std::vector<std::uint8_t> pixels;                  // [height, width, channels]
+};
+// JPEG or PNG, by its first bytes. channels 0: as it is (transparency dropped), 1 or 3: converted.
+Picture load_picture(const std::string& path, int channels = 0);
+Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels = 0);
+void save_png(const std::string& path, const Picture& picture);
+Picture resize(const Picture& picture, std::int64_t height, std::int64_t width);  // bilinear, antialiased when smaller
+
+// ---- bytes and text
+void save_text(const std::string& path, const std::string& text);
+std::string load_text(const std::string& path, std::uint64_t limit = 1 << 30);
+std::vector<std::uint8_t> load_bytes(const std::string& path,
+                                     std::uint64_t limit = std::uint64_t{1} << 34);  // unpacked when it is gzip
 
 }  // namespace varve

@@ -177,6 +177,23 @@ struct Vjp {
   Tensor dy;                // dys[0], zeros where undefined
 };
 
+// ---- where nodes come from
+
+// Names what this thread records meanwhile, for the profiler and for messages: scopes nest, "block1.conv2".
+class Scope {
+ public:
+  explicit Scope(const std::string& name);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  static const std::string& path();  // of all scopes open in this thread
+
+ private:
+  std::shared_ptr<void> held_;
+};
+
+bool tracing();  // whether this thread is recording a program: values cannot be read meanwhile
+
 // ---- where programs run
 
 void set_device(const std::string& name);  // "cpu", "reference", "null"; throws Error listing the known ones

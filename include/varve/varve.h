@@ -3,7 +3,12 @@
 
 #include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/data.h"
 #include "varve/io.h"
 #include "varve/kernel.h"
+#include "varve/nn.h"
 #include "varve/ops.h"
+#include "varve/optim.h"
 #include "varve/tensor.h"
+#include "varve/train.h"
+#include "varve/zoo.h"

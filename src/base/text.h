@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "varve/dtype.h"
+#include "varve/error.h"
 #include "varve/shape.h"
 
 namespace varve {
@@ -36,8 +37,5 @@ std::string human_bytes(std::uint64_t bytes);  // "0 B", "512 B", "12.1 MB" (pow
 
 // Quoted and joined: `"a", "b", "c"`.
 std::string quoted_list(const std::vector<std::string>& words);
-
-// The candidate closest to `word` by edit distance, ignoring case; "" when none is close enough to be worth suggesting.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace varve

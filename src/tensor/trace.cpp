@@ -21,6 +21,16 @@ Trace::Trace() : outer_(std::exchange(current_trace, this)) {}
 Trace::~Trace() { current_trace = outer_; }
 Trace* Trace::current() { return current_trace; }
 
+bool tracing() { return current_trace != nullptr; }
+
+Scope::Scope(const std::string& name) {
+  ir::Origin origin = ir::OriginScope::current();
+  if (!name.empty()) origin.path += (origin.path.empty() ? "" : ".") + name;
+  held_ = std::make_shared<ir::OriginScope>(std::move(origin));
+}
+Scope::~Scope() = default;
+const std::string& Scope::path() { return ir::OriginScope::current().path; }
+
 Trace::Use& Trace::use(const std::shared_ptr<Variable::State>& variable) {
   for (Use& use : uses_)
     if (use.variable == variable) return use;

@@ -1,0 +1,251 @@
+// Data sets, what is done to their samples, and batches of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/io.h"
+#include "varve/tensor.h"
+
+namespace varve::data {
+
+// ---- samples
+
+// Where samples come from. Reading is pure and may be done by several threads at once.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual std::int64_t size() const = 0;
+  virtual TensorType x() const = 0;  // of one sample; images are f32 [H, W, C] in 0…1, token ids i32 [T]
+  virtual TensorType y() const = 0;  // a class: i32 []
+  virtual void read(std::int64_t index, std::byte* x, std::byte* y) const = 0;  // may throw Error
+  // Text cut into parallel streams: batches take one window of each in order, and are never shuffled. 0: ordinary data.
+  virtual std::int64_t streams() const { return 0; }
+};
+
+// Random numbers of one sample in one epoch: the same whichever thread draws them.
+class Random {
+ public:
+  Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index);
+  double uniform();  // [0, 1)
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  std::int64_t integer(std::int64_t n);  // [0, n)
+  double normal();
+  bool chance(double probability) { return uniform() < probability; }
+
+ private:
+  std::uint32_t next();
+  std::array<std::uint32_t, 4> counter_, block_{};
+  std::array<std::uint32_t, 2> key_;
+  int used_ = 4;
+};
+
+// One sample's picture, changed in place; `scratch` has the same size.
+struct Image {
+  std::span<float> pixels, scratch;
+  std::int64_t height, width, channels;
+  float& at(std::int64_t row, std::int64_t column, std::int64_t channel) const {
+    return pixels[static_cast<std::size_t>((row * width + column) * channels + channel)];
+  }
+};
+struct Transform {
+  std::string name;
+  std::function<void(Image&, Random&)> apply;
+};
+Transform random_crop(std::int64_t padding);  // shifted within zero padding
+Transform random_flip();                      // left to right, every second time
+Transform random_rotate(double degrees);
+Transform random_scale(double low, double high);  // about the middle
+Transform cutout(std::int64_t size);              // a square of zeros
+Transform jitter(double brightness, double contrast);
+Transform noise(double deviation);
+Transform normalize(std::vector<double> mean, std::vector<double> deviation);  // a number for each channel, or one
+
+// ---- words
+
+class Vocabulary {  // ids: 0 padding, 1 unknown, then words by falling frequency
+ public:
+  Vocabulary() = default;
+  explicit Vocabulary(std::vector<std::string> words);
+  std::int32_t id(const std::string& word) const;  // 1 when unknown
+  const std::string& word(std::int32_t id) const;
+  std::int64_t size() const { return static_cast<std::int64_t>(words_.size()); }
+  const std::vector<std::string>& words() const { return words_; }
+  // Lower-cased words and numbers of a text, as ids; the last `length` of them, padded with 0 on the left.
+  std::vector<std::int32_t> encode(const std::string& text, std::int64_t length) const;
+  static std::vector<std::string> split(const std::string& text);  // HTML breaks are spaces
+
+ private:
+  std::vector<std::string> words_;
+  std::map<std::string, std::int32_t, std::less<>> ids_;
+};
+
+// ---- data sets
+
+struct Info {
+  std::string name;
+  std::vector<std::string> classes;  // of integer targets; empty when unknown
+  std::shared_ptr<const Vocabulary> vocabulary;
+};
+
+class Dataset {  // a cheap handle
+ public:
+  Dataset() = default;  // empty: not given
+  Dataset(std::shared_ptr<const Source> source, Info info);
+  bool defined() const { return source_ != nullptr; }
+  std::int64_t size() const;
+  TensorType x() const;
+  TensorType y() const;
+  const Info& info() const;
+  std::int64_t classes() const;  // of integer targets: from info, or one more than the largest target
+  std::int64_t streams() const;
+
+  Dataset map(std::vector<Transform> transforms) const;  // done to every sample that is read, anew in each epoch
+  Dataset take(std::int64_t count) const;                // the first
+  Dataset range(std::int64_t begin, std::int64_t end) const;
+  Dataset subset(std::vector<std::int64_t> indices) const;
+  // A share chosen by the seed, and the rest: auto [held_out, rest] = train.split(0.2, seed).
+  std::pair<Dataset, Dataset> split(double share, std::int64_t seed = 0) const;
+
+  std::pair<Tensor, Tensor> at(std::int64_t index) const;  // one sample, transformed as in epoch 0 with seed 0
+  // For loaders: into memory of x().bytes() and y().bytes().
+  void read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, std::byte* x, std::byte* y,
+            std::vector<float>& scratch) const;
+
+ private:
+  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const Info> info_;
+  std::vector<std::int64_t> indices_;  // empty: all, in order
+  bool chosen_ = false;                // indices_ hold, even when empty
+  std::vector<Transform> transforms_;
+};
+
+struct Splits {
+  Dataset train, validation, test;  // validation only where the set has one of its own
+};
+
+// Where files are looked for: VARVE_DATA, or the user's cache (~/.cache/varve/datasets).
+std::string root();
+
+struct FetchOptions {
+  bool download = true;  // what is missing; otherwise an Error says where to put it
+  bool quiet = false;    // no progress bar
+};
+
+struct DigitsOptions {
+  std::int64_t train = 60000, test = 10000;
+  std::int64_t seed = 1;
+};
+Splits digits(const DigitsOptions& = {});  // drawn by the program itself; f32 [28, 28, 1], 10 classes
+Splits mnist(const FetchOptions& = {});
+Splits fashion_mnist(const FetchOptions& = {});
+Splits cifar10(const FetchOptions& = {});
+Splits cifar100(const FetchOptions& = {});
+struct ImdbOptions {
+  std::int64_t words = 5000, length = 500;
+  FetchOptions fetch = {};
+};
+Splits imdb(const ImdbOptions& = {});  // i32 [length], 2 classes
+struct TextOptions {
+  std::int64_t steps = 20, streams = 20;
+  FetchOptions fetch = {};
+};
+Splits ptb(const TextOptions& = {});  // i32 [steps] and the same one word later
+Splits characters(const std::string& path,
+                  const TextOptions& = {});  // a text file, by characters; the last tenth tests
+struct FolderOptions {
+  std::int64_t height = 224, width = 224;
+  int channels = 3;
+  double test_share = 0.1;  // when there are no train/ and test/ (or val/) folders
+};
+Splits image_folder(const std::string& path, const FolderOptions& = {});  // path/class/*.jpg|png
+struct CsvOptions {
+  std::string target = "";  // a column's name; "": the last
+  char separator = ',';
+  double test_share = 0.1;
+  bool standardize = true;  // columns to mean 0 and deviation 1 of the training part
+};
+Splits csv(const std::string& path, const CsvOptions& = {});                    // text targets are classes
+Dataset numpy(const std::string& x_path, const std::string& y_path);            // .npy
+Dataset from_tensors(const Tensor& x, const Tensor& y, const Info& info = {});  // rows
+Dataset idx(const std::string& images_path, const std::string& labels_path, const Info& info = {});  // .gz or not
+
+// By name, as the command line and network files do: "mnist", "digits", "folder:path", "csv:path", "chars:path",
+// "npz:path" (arrays x_train, y_train, x_test, y_test). Options are the named numbers of the loaders above.
+Splits load(const std::string& name, const std::map<std::string, double>& options = {}, const FetchOptions& = {});
+struct CatalogEntry {
+  std::string name, doc, input, home;  // home: where it is downloaded from
+  std::int64_t train = 0, test = 0, download_bytes = 0;
+  std::vector<std::string> options;  // that load() accepts
+  bool present = false;              // on this machine, or built in
+};
+std::vector<CatalogEntry> catalog();
+
+// ---- batches
+
+struct Batch {
+  Tensor x, y;
+};
+
+struct LoaderOptions {
+  std::int64_t batch = 32;
+  std::int64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t skip = 0;    // batches already done in this epoch
+  bool shuffle = true;      // an order of its own for each seed and epoch
+  bool drop_last = false;   // leave out a last partial batch
+  int workers = 1;          // threads that read ahead
+  int prefetch = 4;         // batches ready at most
+  double mixup = 0;         // α; targets become f32 [B, classes]
+  int rank = 0, ranks = 1;  // this process's share of each batch
+};
+
+// One epoch of batches, read ahead by worker threads; an Error of a worker is thrown by the loop that takes the batch.
+class Loader {
+ public:
+  Loader(Dataset dataset, LoaderOptions options);
+  ~Loader();
+  Loader(Loader&&) noexcept;
+
+  std::int64_t batches() const;   // in the whole epoch
+  bool next(Batch& batch);        // false at the end
+  double waited_seconds() const;  // that next() had to wait for the workers
+
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
+    Batch& operator*() { return batch_; }
+    Iterator& operator++() {
+      if (!loader_->next(batch_)) loader_ = nullptr;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return loader_ != other.loader_; }
+
+   private:
+    Loader* loader_ = nullptr;
+    Batch batch_;
+  };
+  Iterator begin() { return Iterator(this); }
+  Iterator end() { return {}; }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+inline Loader batches(const Dataset& dataset, LoaderOptions options = {}) { return Loader(dataset, options); }
+std::int64_t batch_count(std::int64_t samples, std::int64_t batch, bool drop_last);
+
+}  // namespace varve::data

@@ -1,0 +1,84 @@
+// Modules made of modules.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/nn/module.h"
+
+namespace varve::nn {
+
+class Sequential : public Module {  // one after the other; children are named "0", "1", … or as given
+ public:
+  Sequential() = default;
+  explicit Sequential(std::vector<Layer> layers);
+  Sequential& push(Layer layer, const std::string& name = "");  // "": its position
+  template <class M>
+  requires std::is_base_of_v<Module, std::decay_t<M>> Sequential& push(M&& module, const std::string& name = "") {
+    return push(nn::layer(std::forward<M>(module)), name);
+  }
+  std::size_t size() const { return layers_.size(); }
+  Module& operator[](std::size_t i) { return *layers_.at(i); }
+  Tensor forward(Tensor x, Mode mode) override;
+  std::string kind() const override { return "sequential"; }
+
+ private:
+  std::vector<Layer> layers_;
+};
+template <class... M>
+Sequential sequential(M&&... modules) {
+  return Sequential(std::vector<Layer>{layer(std::forward<M>(modules))...});
+}
+
+// activation(body(x) + shortcut(x)); shortcut absent: x itself. Children "body", "shortcut".
+class Residual : public Module {
+ public:
+  Residual(Layer body, Layer shortcut, std::function<Tensor(const Tensor&)> activation);
+  Tensor forward(Tensor x, Mode mode) override;
+  std::string kind() const override { return "residual"; }
+
+ private:
+  Layer body_, shortcut_;
+  std::function<Tensor(const Tensor&)> activation_;
+};
+template <class B>
+Residual residual(B&& body, Layer shortcut = nullptr, std::function<Tensor(const Tensor&)> activation = {}) {
+  return Residual(layer(std::forward<B>(body)), std::move(shortcut), std::move(activation));
+}
+
+enum class Join : std::uint8_t { concat, add, multiply };  // concat: along the last axis
+class Branches : public Module {                           // all of the same input; children "0", "1", …
+ public:
+  Branches(Join join, std::vector<Layer> branches);
+  Tensor forward(Tensor x, Mode mode) override;
+  std::string kind() const override { return "branches"; }
+
+ private:
+  Join join_;
+  std::vector<Layer> branches_;
+};
+template <class... M>
+Branches branches(Join join, M&&... modules) {
+  return Branches(join, std::vector<Layer>{layer(std::forward<M>(modules))...});
+}
+
+// Layers that name their inputs: any directed graph without cycles, as network files write it.
+class Graph : public Module {
+ public:
+  struct Step {
+    std::string name;
+    Layer layer;                    // null: `join` of the inputs
+    std::vector<std::string> from;  // steps before it, or "input"; empty: the step just before
+    Join join = Join::concat;
+  };
+  Graph& add_step(Step step);  // Error when the name is taken or an input unknown, with the nearest name
+  const std::vector<Step>& steps() const { return steps_; }
+  Tensor forward(Tensor x, Mode mode) override;
+  std::string kind() const override { return "graph"; }
+
+ private:
+  std::vector<Step> steps_;
+};
+
+}  // namespace varve::nn

@@ -1,0 +1,183 @@
+// What every layer and network is: named variables in a tree, and a forward pass.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "varve/nn/init.h"
+#include "varve/op.h"
+#include "varve/tensor.h"
+
+namespace varve {
+
+enum class Mode : std::uint8_t { train, infer };
+
+namespace nn {
+
+// How PyTorch lays the same variable out, where that differs from ours.
+struct ForeignLayout {
+  enum Kind : std::uint8_t {
+    same,
+    transposed,  // dense and recurrent weights: ours [I, O], theirs [O, I]
+    conv,        // ours [O, KH, KW, I], theirs [O, I, KH, KW] (and [O, K, I] against [O, I, K])
+    conv_back,   // transposed convolution: ours [I, KH, KW, O], theirs [I, O, KH, KW]
+  };
+  Kind kind = same;
+  Shape flattened = {};  // dense after flatten: the [H, W, C] that was flattened; theirs flattens [C, H, W]
+};
+
+// A variable of a module, as the tree names it.
+struct NamedVariable {
+  std::string path;  // "block1.conv2.weight"
+  Variable variable;
+  bool parameter = true;  // false: a statistic or a counter, kept but not learnt
+  ForeignLayout foreign = {};
+};
+
+struct BuildOptions {
+  DType dtype = f32;  // of the input; i32 for token ids
+  std::int64_t seed = 0;
+  std::int64_t batch = 2;  // stateful recurrent layers keep one state for each
+};
+
+struct SaveOptions {
+  DType dtype = f32;                            // floating-point parameters are stored as this: f32, f16 or bf16
+  bool pytorch = false;                         // in PyTorch's layouts
+  std::map<std::string, std::string> metadata;  // of the file
+};
+struct LoadOptions {
+  bool pytorch = false;  // from PyTorch's layouts: OIHW, [O, I], C×H×W under a flatten, two LSTM biases
+  bool partial = false;  // variables that the file lacks, and entries that fit none, are left alone
+};
+struct Loaded {
+  std::vector<std::string> missing, unexpected;  // partial only
+};
+
+struct SummaryRow {
+  std::string path, kind;
+  Shape output;
+  std::int64_t parameters = 0;  // its own, not those of modules inside it
+  bool shared = false;          // counted in an earlier row
+  double flops = 0;             // of a forward pass of the batch; 0 for modules that only hold others
+  int depth = 0;
+};
+struct Summary {
+  std::vector<SummaryRow> rows;
+  std::int64_t parameters = 0, trainable = 0, parameter_bytes = 0;
+  std::int64_t batch = 0;
+  double flops = 0;             // forward, the whole batch
+  std::int64_t peak_bytes = 0;  // of a training step with Adam, everything included
+  std::string str() const;      // as a table
+};
+struct SummaryOptions {
+  std::int64_t batch = 32;
+};
+
+// Copies share variables and children, as copies of a Variable do: a layer used in two places is one layer.
+class Module {
+ public:
+  Module();
+  virtual ~Module() = default;
+
+  virtual Tensor forward(Tensor x, Mode mode) = 0;
+  virtual std::string kind() const { return "module"; }  // for summary and messages
+
+  // The forward pass, named by the module's path. Layers make their variables at the first call; inside a trace that
+  // is too late, and an Error says to call build() first.
+  Tensor operator()(const Tensor& x, Mode mode = Mode::infer);
+
+  // Makes all variables, by a forward pass over a batch of such samples that is never computed.
+  void build(const Shape& sample, const BuildOptions& = {});
+  bool built() const;  // every layer that learns its size has done so
+
+  std::vector<Variable> parameters() const;            // the trainable ones, each once; Error before build
+  std::vector<NamedVariable> named_variables() const;  // all, under every path; tied ones several times
+  std::int64_t parameter_count() const;                // trainable or frozen, each once
+  Variable variable(const std::string& path) const;    // Error with the nearest name
+
+  // Frozen parameters stay as they are; a frozen batch norm uses its running statistics in training too.
+  void freeze(const std::string& pattern = "*");  // * and ? as in a shell, over paths
+  void unfreeze(const std::string& pattern = "*");
+
+  void reset_state();  // what stateful recurrent layers carry from batch to batch, to zero
+
+  void summary() const;  // prints summarize().str()
+  Summary summarize(const SummaryOptions& = {}) const;
+
+  // Weights and statistics as safetensors, named as PyTorch would.
+  void save(const std::string& path, const SaveOptions& = {}) const;
+  Loaded load(const std::string& path, const LoadOptions& = {});  // all or nothing
+
+  struct State;
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ protected:
+  void add(const std::string& name, Module& child);
+  void learns_size();  // in a constructor: parameters are made at the first forward pass
+
+  struct ParameterOptions {
+    Fans fans = {};  // of the initialiser; 0: from the shape
+    ForeignLayout foreign = {};
+  };
+  // The variable of that name, made at the first call. Later calls check the shape: another input size is an Error.
+  Variable parameter(const std::string& name, const Shape& shape, const Initializer& initial,
+                     const ParameterOptions& options);
+  Variable parameter(const std::string& name, const Shape& shape, const Initializer& initial);
+  Variable buffer(const std::string& name, const Tensor& initial);   // kept, not learnt
+  Variable carried(const std::string& name, const Tensor& initial);  // a buffer that reset_state() zeroes
+  void share(const std::string& name, const Variable& variable);     // an existing one under a name of this module
+  std::string where() const;                                         // `conv2d "block1.conv2"`, for messages
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// While one is alive, it sees each module call of this thread when it returns; what it answers takes the result's
+// place.
+class Watch {
+ public:
+  struct Call {
+    const Module& module;
+    std::string path;
+    int depth;  // of modules inside modules
+    Tensor x, y;
+  };
+  explicit Watch(std::function<Tensor(const Call&)> see);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  friend class Module;
+  std::function<Tensor(const Call&)> see_;
+  Watch* outer_;
+};
+
+using Layer = std::shared_ptr<Module>;
+template <class M>
+requires std::is_base_of_v<Module, std::decay_t<M>> Layer layer(M&& module) {
+  return std::make_shared<std::decay_t<M>>(std::forward<M>(module));
+}
+inline Layer layer(Layer made) { return made; }
+
+// While one is alive, the products of layers (dense, convolution, recurrent, attention) are computed in this type from
+// float32 master weights, and norms and losses in float32.
+class Precision {
+ public:
+  explicit Precision(DType dtype);
+  ~Precision();
+  Precision(const Precision&) = delete;
+  Precision& operator=(const Precision&) = delete;
+  static DType current();  // f32 unless one is alive in this thread
+
+ private:
+  DType saved_;
+};
+Tensor compute_type(const Tensor& x);  // x in the current precision, when it is floating-point
+
+}  // namespace nn
+}  // namespace varve

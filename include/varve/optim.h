@@ -1,0 +1,196 @@
+// Optimisers, schedules of the rate, and averages of weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/ops.h"
+#include "varve/tensor.h"
+
+namespace varve::optim {
+
+// A rule of its own for the parameters it matches; the first group that matches holds.
+struct Group {
+  std::function<bool(const Variable&)> match;
+  double rate = 1;                     // a factor of the optimiser's
+  std::optional<double> weight_decay;  // in place of the optimiser's
+};
+
+struct SgdOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+};
+struct RmspropOptions {
+  double decay = 0.9, epsilon = 1e-8, momentum = 0, weight_decay = 0;
+};
+struct AdagradOptions {
+  double epsilon = 1e-10, weight_decay = 0;
+};
+struct AdadeltaOptions {
+  double decay = 0.9, epsilon = 1e-6, weight_decay = 0;
+};
+struct LambOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
+};
+
+class Bound;
+
+// How to learn, not yet of any parameters: a recipe that can be passed about and changed.
+class Optimizer {
+ public:
+  // One parameter's new value and new state from its gradient.
+  struct Slot {
+    Tensor parameter, gradient;
+    std::vector<Tensor> state;  // of the parameter's shape
+    Tensor rate, step;          // f32 scalars; step counts from 1
+    double weight_decay = 0;
+  };
+  struct Rule {
+    std::string name;                // "adam"
+    std::vector<std::string> state;  // names of what is kept for each parameter, starting at zero: "m", "v"
+    std::function<Updated(const Slot&)> update;
+  };
+
+  Optimizer(Rule rule, double rate, double weight_decay);
+
+  Optimizer& clip_norm(double norm);    // gradients scaled so that their global norm is at most this
+  Optimizer& clip_value(double value);  // each entry into ±value
+  Optimizer& group(Group group);
+  // No weight decay for parameters whose names end so; "bias" and one-dimensional ones is what papers mean.
+  Optimizer& decay_weights_only();  // matrices and kernels, not biases and norms
+
+  Bound over(const std::vector<Variable>& parameters) const;
+
+  const std::string& name() const { return rule_.name; }
+  double rate() const { return rate_; }
+  double clips_norm() const { return clip_norm_; }    // 0: no
+  double clips_value() const { return clip_value_; }  // 0: no
+
+ private:
+  friend class Bound;
+  Rule rule_;
+  double rate_, weight_decay_;
+  double clip_norm_ = 0, clip_value_ = 0;
+  std::vector<Group> groups_;
+};
+
+Optimizer sgd(double rate = 0.01, SgdOptions options = {});
+Optimizer adam(double rate = 1e-3, AdamOptions options = {});                       // weight decay added to gradients
+Optimizer adamw(double rate = 1e-3, AdamOptions options = {.weight_decay = 0.01});  // weight decay apart
+Optimizer rmsprop(double rate = 1e-3, RmspropOptions options = {});
+Optimizer adagrad(double rate = 0.01, AdagradOptions options = {});
+Optimizer adadelta(double rate = 1.0, AdadeltaOptions options = {});
+Optimizer lamb(double rate = 1e-3, LambOptions options = {});
+// "adam" and named numbers, as configuration files give them; an unknown name or number gets the nearest known one.
+Optimizer by_name(const std::string& name, const std::vector<std::pair<std::string, double>>& options);
+std::vector<std::string> names();
+std::vector<std::string> options_of(const std::string& name);  // "rate", "beta1", …
+
+// An optimiser at work on parameters: owns their moments, the rate and the step count, all of them variables, so that a
+// compiled step updates them in place and a checkpoint holds them. Copies share them.
+class Bound {
+ public:
+  void apply(const std::vector<Tensor>& gradients);  // assigns parameters and state; inside compile it is recorded
+  // The same, and the global norm of the gradients before clipping.
+  Tensor apply_with_norm(const std::vector<Tensor>& gradients);
+
+  const std::vector<Variable>& parameters() const;
+  std::vector<Variable> state() const;  // everything to keep: "m.fc1.weight", …, "step", "rate"
+  Variable rate() const;                // f32 scalar
+  double current_rate() const;
+  void set_rate(double rate);
+  std::int64_t steps() const;  // taken so far
+
+ private:
+  friend class Optimizer;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// ---- schedules
+
+struct Progress {
+  std::int64_t step = 0, steps = 1;  // of the whole run
+  double epoch = 0, epochs = 1;      // with fractions
+};
+
+// A factor of the optimiser's rate, pure in the progress, so that a resumed run goes on where it was; the plateau rule
+// alone remembers, and what it remembers is state().
+class Schedule {
+ public:
+  using Factor = std::function<double(const Progress&)>;
+  Schedule();  // constant
+  Schedule(std::string name, Factor factor);
+
+  double factor(const Progress& progress) const;
+  const std::string& name() const { return name_; }
+  Schedule after_warmup(double epochs) const;  // rises linearly from 0 during these, then this schedule
+
+  void observe(double metric);  // at the end of an epoch: lower is better
+  std::vector<double> state() const;
+  void restore(const std::vector<double>& state);
+
+ private:
+  friend Schedule plateau(struct PlateauOptions);
+  struct Plateau;
+  std::string name_;
+  Factor factor_;
+  std::shared_ptr<Plateau> plateau_;
+};
+
+struct StepOptions {
+  double every = 10;  // epochs
+  double factor = 0.1;
+  double after = 0;  // epochs before the first drop is counted from
+};
+struct CosineOptions {
+  double final = 0;  // the factor at the end
+};
+struct OneCycleOptions {
+  double rise = 0.3;        // share of the run
+  double start = 1.0 / 25;  // factors
+  double end = 1.0 / 250000;
+};
+struct PlateauOptions {
+  int patience = 3;  // epochs without progress
+  double factor = 0.1;
+  double threshold = 1e-4;  // relative
+  double least = 1e-4;      // the factor never falls below
+};
+Schedule constant();
+Schedule step_decay(StepOptions options = {});
+Schedule exponential(double factor_an_epoch);
+Schedule milestones(std::vector<double> epochs, double factor = 0.1);
+Schedule cosine(CosineOptions options = {});
+Schedule one_cycle(OneCycleOptions options = {});  // the optimiser's rate is the peak
+Schedule polynomial(double power = 1);
+Schedule plateau(PlateauOptions options = {});
+Schedule schedule_by_name(const std::string& name, const std::vector<std::pair<std::string, double>>& options);
+std::vector<std::string> schedule_names();
+std::vector<std::string> schedule_options_of(const std::string& name);
+
+// ---- averages
+
+// An exponential moving average of parameters: update() after each step (inside compile it is recorded), swap() to
+// evaluate with it and swap() back.
+class Average {
+ public:
+  Average(const std::vector<Variable>& parameters, double decay = 0.999);
+  void update();
+  void swap();
+  std::vector<Variable> state() const;
+
+ private:
+  std::vector<Variable> parameters_, averages_;
+  double decay_;
+};
+
+}  // namespace varve::optim

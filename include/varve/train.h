@@ -1,0 +1,183 @@
+// Training, evaluation and prediction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/data.h"
+#include "varve/nn.h"
+#include "varve/optim.h"
+#include "varve/train/config.h"
+#include "varve/train/metrics.h"
+
+namespace varve::train {
+
+// ---- losses
+
+struct Loss {
+  std::string name;
+  std::function<Tensor(const Tensor& output, const Tensor& target)> function;  // mean over the batch
+  Tensor operator()(const Tensor& output, const Tensor& target) const { return function(output, target); }
+};
+extern const Loss cross_entropy;  // integer targets, or f32 probabilities of the output's shape
+extern const Loss binary_cross_entropy, mse, mae, huber;
+Loss smoothed_cross_entropy(double smoothing);
+Loss loss_by_name(const std::string& name);
+
+// ---- what a run has done
+
+struct Epoch {
+  int epoch = 0;  // from 1
+  double seconds = 0, rate = 0;
+  std::vector<std::pair<std::string, double>> values;  // "loss", "accuracy", "val_loss", "val_accuracy", …
+  double value(const std::string& name) const;         // NaN when there is none
+};
+
+struct History {
+  std::vector<Epoch> epochs;
+  std::string monitor;          // the value that decides which epoch was best
+  int best_epoch = 0;           // 0: none yet
+  double best = 0;              // its value there
+  double seconds = 0;           // of training, validation included, all sittings together
+  std::int64_t peak_bytes = 0;  // of a training step, planned
+  bool interrupted = false;     // by Ctrl-C or SIGTERM, saved before
+  std::string stopped;          // why it ended before the last epoch; empty when it did not
+  std::string run;              // the folder
+};
+
+// ---- callbacks
+
+// The run as callbacks see it.
+class Session {
+ public:
+  virtual ~Session() = default;
+  virtual nn::Module& model() = 0;
+  virtual optim::Bound& optimizer() = 0;
+  virtual const History& history() const = 0;  // the epoch that just ended is the last
+  virtual int epoch() const = 0;               // from 1
+  virtual std::int64_t step() const = 0;       // in the whole run, from 1
+  virtual double loss() const = 0;             // of the last step
+  virtual const std::string& run() const = 0;  // the folder; "" when there is none
+  virtual void stop(const std::string& why) = 0;
+};
+
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void begin(Session&) {}
+  virtual void step_end(Session&) {}
+  virtual void epoch_end(Session&) {}
+  virtual void end(Session&) {}
+  // What must survive a restart, by a name of its own.
+  virtual std::string name() const { return ""; }
+  virtual std::vector<double> state() const { return {}; }
+  virtual void restore(const std::vector<double>&) {}
+};
+using CallbackPtr = std::shared_ptr<Callback>;
+
+struct EarlyStopping {
+  int patience = 5;          // epochs without a better value
+  double least_gain = 0;     // what counts as better
+  std::string monitor = "";  // "": what the run monitors
+};
+CallbackPtr early_stopping(const EarlyStopping& = {});
+CallbackPtr tensorboard(const std::string& folder = "");  // event files; "": in the run's folder
+CallbackPtr csv_log(const std::string& path);
+CallbackPtr each_epoch(std::function<void(Session&)> f);
+CallbackPtr each_step(std::function<void(Session&)> f);
+
+// ---- fit
+
+enum class Verbosity : std::uint8_t { automatic, bar, lines, quiet };  // automatic: a bar on a terminal, else lines
+
+struct FitOptions {
+  Loss loss = cross_entropy;
+  optim::Optimizer optimizer = optim::adam();
+  optim::Schedule schedule = {};
+  int epochs = 1;
+  std::int64_t batch = 32;
+  data::Dataset validation = {};
+  double validation_share = 0;       // held out of the training data when no validation data is given
+  std::vector<Metric> metrics = {};  // empty: what fits the loss
+  std::string monitor = "";          // "": val_accuracy, val_perplexity or val_loss, what there is
+  std::string run = "";              // the run's folder; "": nothing is written
+  std::int64_t seed = 0;
+  bool resume = false;          // go on from the run's last checkpoint, when there is one
+  double save_seconds = 60;     // within an epoch, a checkpoint at least this often; always at its end
+  std::int64_t save_steps = 0;  // and after so many steps, when not 0
+  std::int64_t accumulate = 1;  // batches whose gradients make one step
+  double average = 0;           // decay of an average of the weights, used to evaluate and saved as best; 0: none
+  DType precision = f32;        // bf16: products in bf16, master weights in f32
+  double mixup = 0;
+  bool drop_last = false;
+  int workers = 1;
+  bool check_layers = false;  // look at every layer's output: a NaN is then named at once
+  std::vector<CallbackPtr> callbacks = {};
+  Verbosity verbosity = Verbosity::automatic;
+  std::string config = "";  // kept as config.toml in the run's folder
+};
+// Leaves the model with the last weights; best.safetensors in the run's folder has the best ones.
+History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options = {});
+
+struct Score {
+  double loss = 0;
+  double accuracy = 0;                                 // NaN when the loss has none
+  std::vector<std::pair<std::string, double>> values;  // all, loss first
+  std::vector<double> confusion;  // [classes × classes], rows: true class; empty when not asked for
+  double seconds = 0;
+};
+struct EvaluateOptions {
+  Loss loss = cross_entropy;
+  std::vector<Metric> metrics = {};
+  std::int64_t batch = 256;
+  bool confusion = false;
+  DType precision = f32;
+  int workers = 1;
+};
+Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOptions& = {});
+
+struct PredictOptions {
+  std::int64_t batch = 256;
+  DType precision = f32;
+};
+Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& = {});  // outputs, in order
+Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& = {});               // rows of x
+
+// ---- the rate finder
+
+struct RateFinder {
+  std::vector<double> rates, losses;  // smoothed
+  double suggestion = 0;              // where the loss falls fastest
+  std::string svg;
+};
+struct RateFinderOptions {
+  Loss loss = cross_entropy;
+  optim::Optimizer optimizer = optim::adam();
+  std::int64_t batch = 32;
+  double from = 1e-7, to = 10;
+  std::int64_t steps = 100;
+  std::int64_t seed = 0;
+};
+RateFinder find_rate(nn::Module& model, const data::Dataset& train,
+                     const RateFinderOptions& = {});  // weights as before
+
+// ---- run folders
+
+// A trained model from its run's folder: the network its config.toml describes, with the best (or last) weights.
+struct TrainedModel {
+  Config config;
+  nn::Layer model;
+  std::vector<std::string> classes;
+  std::shared_ptr<const data::Vocabulary> vocabulary;
+  Shape input;
+  DType dtype = f32;
+};
+TrainedModel load_run(const std::string& folder, bool last = false);
+std::string new_run_folder(const std::string& base, const std::string& name);  // base/name-1, -2, …: made, empty
+
+}  // namespace varve::train

@@ -1,0 +1,33 @@
+// What a run says while it goes: a bar on a terminal, a line an epoch elsewhere, nothing in other ranks.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/train.h"
+
+namespace varve::train {
+
+using Values = std::vector<std::pair<std::string, double>>;
+
+class ProgressLine {
+ public:
+  // steps: of an epoch. automatic becomes a bar when standard error is a terminal, lines when it is not, and quiet in a
+  // process whose rank (as MPI launchers tell it in the environment) is not 0. Everything goes to standard error.
+  ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps);
+  void note(const std::string& line);  // a line of its own
+  void begin_epoch(int epoch, std::int64_t done = 0);
+  void step(std::int64_t done, const Values& values);  // draws at most ten times a second; lines: every ten seconds
+  void end_epoch(double seconds, const Values& values);
+
+ private:
+  void draw(std::int64_t done, double seconds, const Values& values, bool last);
+  Verbosity verbosity_;
+  int epochs_, epoch_ = 0;
+  std::int64_t steps_, first_ = 0;
+  std::chrono::steady_clock::time_point began_, drawn_;
+};
+
+}  // namespace varve::train
