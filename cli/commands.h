@@ -16,13 +16,85 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct DemoOptions {
-  std::string device = "cpu";
-  std::int64_t steps = 600;
-  std::int64_t seed = 7;
-  int threads = 0;  // 0: as many as there are cores
+// A network file, a name of the zoo or a run's folder, and key=value settings on top of its configuration.
+struct Subject {
+  std::string what;
+  std::vector<std::string> settings;
 };
-int demo(const DemoOptions& options);
+
+struct TrainOptions {
+  Subject subject;
+  bool resume = false;
+  bool json = false;
+  bool quiet = false;
+};
+int train(const TrainOptions& options);
+
+struct EvalOptions {
+  Subject subject;
+  bool json = false;
+  bool classes = false;  // a line for each class
+};
+int eval(const EvalOptions& options);
+
+struct PredictOptions {
+  std::string run;
+  std::vector<std::string> files;
+  int top = 3;
+  bool json = false;
+};
+int predict(const PredictOptions& options);
+
+struct SummaryOptions {
+  Subject subject;
+};
+int summary(const SummaryOptions& options);
+
+struct DatasetsOptions {
+  std::string name;
+  std::vector<std::string> settings;  // options of the data set
+  std::string sheet;                  // a PNG of samples
+  bool get = false;
+  bool json = false;
+};
+int datasets(const DatasetsOptions& options);
+
+struct ZooOptions {
+  std::vector<std::string> filters;
+  bool json = false;
+};
+int zoo(const ZooOptions& options);
+
+struct RateOptions {
+  Subject subject;
+  std::string out = "lr-find.svg";
+};
+int find_rate(const RateOptions& options);
+
+struct ExportOptions {
+  std::string run, out;
+  std::string dtype = "f32", layout = "varve";
+  bool last = false;
+};
+int export_weights(const ExportOptions& options);
+
+struct SchemaOptions {
+  std::vector<std::string> filters;
+  bool markdown = false;
+};
+int schema(const SchemaOptions& options);
+
+struct CompletionOptions {
+  std::string shell;
+};
+struct CommandWords {  // as the parser knows them
+  std::string name;
+  std::vector<std::string> options;  // with their dashes
+  bool configured = false;           // takes networks and settings
+};
+int completion(const CompletionOptions& options, const std::vector<CommandWords>& commands);
+
+int doctor();
 
 struct OpsOptions {
   std::vector<std::string> filters;

@@ -62,22 +62,30 @@ struct Transform {
   std::string name;
   std::function<void(Image&, Random&)> apply;
 };
-Transform random_crop(std::int64_t padding);  // shifted within zero padding
-Transform random_flip();                      // left to right, every second time
-Transform random_rotate(double degrees);
+Transform random_crop(std::int64_t padding);      // shifted within zero padding
+Transform random_flip();                          // left to right, every second time
+Transform random_rotate(double degrees);          // about the middle, by at most so many to either side
 Transform random_scale(double low, double high);  // about the middle
-Transform cutout(std::int64_t size);              // a square of zeros
+Transform cutout(std::int64_t size);              // a square of zeros, cut off at the edges
+// Pixels times 1 ± brightness, their distance from the mean times 1 ± contrast, kept within 0…1.
 Transform jitter(double brightness, double contrast);
-Transform noise(double deviation);
+Transform noise(double deviation);                                             // normal
 Transform normalize(std::vector<double> mean, std::vector<double> deviation);  // a number for each channel, or one
+
+// By name, as network files write them: crop{padding}, flip, rotate{degrees}, scale{low, high}, cutout{size},
+// jitter{brightness, contrast}, noise{deviation}. Options left out have the defaults that transform_options_of lists.
+using TransformOptions = std::vector<std::pair<std::string, double>>;
+Transform transform_by_name(const std::string& name, const TransformOptions& options = {});
+std::vector<std::string> transform_names();
+TransformOptions transform_options_of(const std::string& name);
 
 // ---- words
 
 class Vocabulary {  // ids: 0 padding, 1 unknown, then words by falling frequency
  public:
   Vocabulary() = default;
-  explicit Vocabulary(std::vector<std::string> words);
-  std::int32_t id(const std::string& word) const;  // 1 when unknown
+  explicit Vocabulary(std::vector<std::string> words);  // by id: the first two stand for padding and unknown
+  std::int32_t id(const std::string& word) const;       // 1 when unknown
   const std::string& word(std::int32_t id) const;
   std::int64_t size() const { return static_cast<std::int64_t>(words_.size()); }
   const std::vector<std::string>& words() const { return words_; }
@@ -102,7 +110,7 @@ class Dataset {  // a cheap handle
  public:
   Dataset() = default;  // empty: not given
   Dataset(std::shared_ptr<const Source> source, Info info);
-  bool defined() const { return source_ != nullptr; }
+  bool defined() const { return view_ != nullptr; }
   std::int64_t size() const;
   TensorType x() const;
   TensorType y() const;
@@ -123,11 +131,10 @@ class Dataset {  // a cheap handle
             std::vector<float>& scratch) const;
 
  private:
-  std::shared_ptr<const Source> source_;
-  std::shared_ptr<const Info> info_;
-  std::vector<std::int64_t> indices_;  // empty: all, in order
-  bool chosen_ = false;                // indices_ hold, even when empty
-  std::vector<Transform> transforms_;
+  struct View;
+  explicit Dataset(std::shared_ptr<const View> view);
+  const View& view(const char* asked) const;
+  std::shared_ptr<const View> view_;
 };
 
 struct Splits {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,13 +65,15 @@ class Optimizer {
   Optimizer& clip_norm(double norm);    // gradients scaled so that their global norm is at most this
   Optimizer& clip_value(double value);  // each entry into ±value
   Optimizer& group(Group group);
-  // No weight decay for parameters whose names end so; "bias" and one-dimensional ones is what papers mean.
-  Optimizer& decay_weights_only();  // matrices and kernels, not biases and norms
+  // No weight decay for parameters of less than two axes, unless a group says otherwise: matrices and kernels decay,
+  // biases and the scales of norms do not.
+  Optimizer& decay_weights_only();
 
   Bound over(const std::vector<Variable>& parameters) const;
 
   const std::string& name() const { return rule_.name; }
   double rate() const { return rate_; }
+  double weight_decay() const { return weight_decay_; }
   double clips_norm() const { return clip_norm_; }    // 0: no
   double clips_value() const { return clip_value_; }  // 0: no
 
@@ -79,6 +82,7 @@ class Optimizer {
   Rule rule_;
   double rate_, weight_decay_;
   double clip_norm_ = 0, clip_value_ = 0;
+  bool decay_weights_only_ = false;
   std::vector<Group> groups_;
 };
 

@@ -22,10 +22,12 @@ namespace varve::train {
 struct Loss {
   std::string name;
   std::function<Tensor(const Tensor& output, const Tensor& target)> function;  // mean over the batch
+  bool of_input = false;  // the target is the input itself: an autoencoder's
   Tensor operator()(const Tensor& output, const Tensor& target) const { return function(output, target); }
 };
 extern const Loss cross_entropy;  // integer targets, or f32 probabilities of the output's shape
 extern const Loss binary_cross_entropy, mse, mae, huber;
+extern const Loss reconstruction;  // mse against the input
 Loss smoothed_cross_entropy(double smoothing);
 Loss loss_by_name(const std::string& name);
 

@@ -12,6 +12,21 @@ namespace varve::train {
 
 using Values = std::vector<std::pair<std::string, double>>;
 
+// As people read them: "2.9 s", "3 min 12 s", "2 h 5 min"; values with 4 decimals, perplexities with 2.
+std::string duration_text(double seconds);
+std::string value_text(const std::string& name, double value);
+
+struct ProgressState {
+  int epoch = 1, epochs = 1;
+  std::int64_t done = 0, steps = 0;
+  double seconds = 0;
+  double left = -1;  // seconds to go; negative: not told
+  Values values = {};
+};
+// "epoch 1/3 ━━━━━━━━━━━━━━━━━━━━ 469/469  2.9 s  loss 0.3121", in at most so many columns: the bar shrinks first, then
+// values between the first and the last go.
+std::string progress_text(const ProgressState& state, int columns);
+
 class ProgressLine {
  public:
   // steps: of an epoch. automatic becomes a bar when standard error is a terminal, lines when it is not, and quiet in a

@@ -10,18 +10,19 @@ namespace varve::train {
 
 struct Report {
   std::string title;
-  History history;
-  std::string config;       // TOML text
-  std::string summary;      // nn::Summary as text
-  std::string environment;  // environment_json()
-  std::vector<double> confusion;     // [classes × classes] of the validation or test data; may be empty
-  std::vector<std::string> classes;  // names; may be empty
-  std::vector<std::pair<std::string, double>> test;  // test scores, when there are any
+  History history = {};
+  std::string config = {};                // TOML text
+  std::string summary = {};               // nn::Summary as text
+  std::string environment = {};           // environment_json()
+  std::vector<double> confusion = {};     // [classes × classes] of the validation or test data; may be empty
+  std::vector<std::string> classes = {};  // names; may be empty
+  std::vector<std::pair<std::string, double>> test = {};  // test scores, when there are any
 };
 // One page that opens without a network: curves and confusion matrix as SVG, tables, light and dark.
 std::string report_html(const Report& report);
 
 std::string results_csv(const History& history);
+std::vector<std::string> value_names(const History& history);  // of all epochs, in the order they appeared
 std::string environment_json(std::int64_t seed);  // versions, compiler, cpu, threads, device, time, host, command line
 
 // A line chart with axes, grid, legend and, when `log_x`, a logarithmic axis.
@@ -30,11 +31,17 @@ struct Series {
   std::vector<double> x, y;  // NaN: a gap
 };
 struct ChartOptions {
-  std::string title, x_label, y_label;
+  std::string title, x_label, y_label = "";
   bool log_x = false;
   double mark_x = 0;  // a vertical line there, when not 0
+  std::string mark_label = "";
 };
 std::string line_chart_svg(const std::vector<Series>& series, const ChartOptions& options);
+// "" when there are more than 100 classes.
 std::string confusion_svg(const std::vector<double>& counts, const std::vector<std::string>& classes);
+
+// Of a sweep of evenly spaced logarithms: where the loss falls fastest on the way to its lowest point; a tenth of the
+// rate there when it never falls.
+double steepest_rate(const std::vector<double>& rates, const std::vector<double>& losses);
 
 }  // namespace varve::train

@@ -18,13 +18,13 @@ class Sequential : public Module {  // one after the other; children are named "
   requires std::is_base_of_v<Module, std::decay_t<M>> Sequential& push(M&& module, const std::string& name = "") {
     return push(nn::layer(std::forward<M>(module)), name);
   }
-  std::size_t size() const { return layers_.size(); }
-  Module& operator[](std::size_t i) { return *layers_.at(i); }
+  std::size_t size() const { return layers_->size(); }
+  Module& operator[](std::size_t i) { return *layers_->at(i); }
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "sequential"; }
 
  private:
-  std::vector<Layer> layers_;
+  std::shared_ptr<std::vector<Layer>> layers_ = std::make_shared<std::vector<Layer>>();  // one list for all copies
 };
 template <class... M>
 Sequential sequential(M&&... modules) {
@@ -73,12 +73,12 @@ class Graph : public Module {
     Join join = Join::concat;
   };
   Graph& add_step(Step step);  // Error when the name is taken or an input unknown, with the nearest name
-  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<Step>& steps() const { return *steps_; }
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "graph"; }
 
  private:
-  std::vector<Step> steps_;
+  std::shared_ptr<std::vector<Step>> steps_ = std::make_shared<std::vector<Step>>();  // one list for all copies
 };
 
 }  // namespace varve::nn

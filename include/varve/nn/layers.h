@@ -47,6 +47,7 @@ struct DenseOptions {
 };
 class Dense : public Module {  // [.., I] -> [.., O]; weight [I, O], bias [O]
  public:
+  static constexpr std::int64_t kAsInput = -1;  // as many outputs as inputs
   explicit Dense(std::int64_t out, DenseOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "dense"; }
@@ -74,6 +75,7 @@ struct ConvPadding {
   ConvPadding(const char* word);         // "same" or "valid"; Error otherwise
   ConvPadding(const std::string& word);  // likewise
   ConvPadding(std::int64_t both) : kind(sizes), rows(both), columns(both) {}
+  ConvPadding(int both) : ConvPadding(std::int64_t{both}) {}  // 0 is no word
   ConvPadding(Padding r, Padding c) : kind(sizes), rows(r), columns(c) {}
 };
 inline const ConvPadding same("same"), valid("valid");
@@ -331,6 +333,12 @@ class Recurrent : public Module {  // [N, T, I] -> [N, T, H]; weight_ih_l0 [I, G
   Kind kind_;
   std::int64_t width_;
   RecurrentLayerOptions options_;
+  Dropout drop_;
+
+  struct Cells;  // of every layer and direction: weights, and the states that are carried
+  Cells cells(const Tensor& x);
+  RecurrentWeights weights(const std::string& suffix, std::int64_t in);
+  Variable state_of(const std::string& name, const Tensor& x);
 };
 inline Recurrent rnn(std::int64_t width, RecurrentLayerOptions o = {}) { return {Recurrent::rnn, width, std::move(o)}; }
 inline Recurrent lstm(std::int64_t width, RecurrentLayerOptions o = {}) {
@@ -351,6 +359,7 @@ class MultiHeadAttention : public Module {  // [N, T, D]; in_proj_weight [D, 3D]
   std::string kind() const override { return "multi_head_attention"; }
 
  private:
+  Tensor mix(const Tensor& query, const Tensor& memory, Mode mode);
   std::int64_t heads_;
   MultiHeadOptions options_;
   Dense out_proj_;

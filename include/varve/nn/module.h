@@ -108,7 +108,8 @@ class Module {
   void summary() const;  // prints summarize().str()
   Summary summarize(const SummaryOptions& = {}) const;
 
-  // Weights and statistics as safetensors, named as PyTorch would.
+  // Weights and statistics as safetensors, named as PyTorch would. Dropout's counters and carried states belong to a
+  // run, not to a model: its checkpoints keep them. A tied weight is stored once, its other names in the metadata.
   void save(const std::string& path, const SaveOptions& = {}) const;
   Loaded load(const std::string& path, const LoadOptions& = {});  // all or nothing
 

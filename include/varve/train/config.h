@@ -9,6 +9,7 @@
 
 #include "varve/dtype.h"
 #include "varve/nn/text.h"
+#include "varve/op.h"
 
 namespace varve::train {
 
@@ -23,7 +24,7 @@ struct Config {
   std::string network;                  // a name of the zoo; empty when `layers` holds it
   std::string layers;                   // the network as TOML text (input and [[layer]])
   std::map<std::string, double> sizes;  // options of a zoo network: classes, width, depth…
-  std::string data = "digits";
+  std::string data = "digits";          // "": the network comes without data of its own, and the user must name some
   std::map<std::string, double> data_options;
   std::vector<Named> augment;           // of training samples, in order
   std::vector<double> mean, deviation;  // of all samples, by channel; empty: left as they are
@@ -35,7 +36,7 @@ struct Config {
   double clip_norm = 0, clip_value = 0;
   int epochs = 5;
   std::int64_t batch = 128;
-  double validation = 0;  // share of the training data, where the set has no part of its own
+  double validation = 0.1;  // share of the training data held out, where the set has no part of its own
   std::int64_t seed = 0;
   std::int64_t accumulate = 1;
   double average = 0, mixup = 0, label_smoothing = 0;
@@ -55,9 +56,10 @@ struct Config {
   std::string toml() const;  // all of it, with what was left at its standard value too
 };
 
-// A zoo name ("fnn-mnist", "resnet20") or a network file, then "key=value": values as TOML writes them, bare words are
-// strings, dots reach inside ("optimizer.rate=1e-3", "data.words=10000"). Unknown keys: Error with the nearest known
-// one.
+// A network file, the folder of a run, or a zoo name ("fnn-mnist", "resnet20"), then "key=value": values as TOML writes
+// them, bare words are strings, dots reach inside ("optimizer.rate=1e-3", "data.words=10000"); "rate" is
+// "optimizer.rate", and sizes of a zoo network may be given by their own names ("width=64"). Unknown keys: Error with
+// the nearest known one.
 Config load_config(const std::string& name_or_path, const std::vector<std::string>& overrides = {});
 Config config_from_toml(const std::string& text, const std::string& name,
                         const std::vector<std::string>& overrides = {});
@@ -67,6 +69,7 @@ struct ConfigKey {
 };
 const std::vector<ConfigKey>& config_keys();  // docs/network-files.md is written from this
 
-nn::Layer make_network(const Config& config);  // not built
+nn::Layer make_network(const Config& config);    // not built
+TensorType network_input(const Config& config);  // a sample, as the network file or the zoo says
 
 }  // namespace varve::train

@@ -1,0 +1,118 @@
+// `varve predict`: what a trained network makes of pictures or text.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/text.h"
+#include "commands.h"
+#include "subject.h"
+#include "text.h"
+#include "varve/io.h"
+#include "varve/ops.h"
+#include "varve/train/run.h"
+
+namespace varve::cli {
+namespace {
+
+Tensor picture_tensor(const train::TrainedModel& run, const std::string& file) {
+  const Shape& input = run.input;
+  const Picture picture = resize(load_picture(file, static_cast<int>(input[2])), input[0], input[1]);
+  std::vector<float> values(picture.pixels.size());
+  const auto of_channel = [](const std::vector<double>& all, std::size_t channel, double standard) {
+    return all.empty() ? standard : all.size() == 1 ? all[0] : all.at(channel);
+  };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t channel = i % static_cast<std::size_t>(picture.channels);
+    const double pixel = picture.pixels[i] / 255.0;
+    values[i] = static_cast<float>((pixel - of_channel(run.config.mean, channel, 0)) /
+                                   of_channel(run.config.deviation, channel, 1));
+  }
+  return tensor(values, {1, picture.height, picture.width, picture.channels});
+}
+
+// A vocabulary of single characters reads text by characters; any other by words.
+std::vector<std::int32_t> encoded(const data::Vocabulary& words, const std::string& text, std::int64_t length) {
+  const auto& all = words.words();
+  const bool characters =
+      all.size() > 2 && std::all_of(all.begin() + 2, all.end(), [](const std::string& w) { return w.size() == 1; });
+  if (!characters) return words.encode(text, length);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(length), 0);
+  const std::size_t count = std::min(text.size(), ids.size());
+  for (std::size_t i = 0; i < count; ++i)
+    ids[ids.size() - count + i] = words.id(text.substr(text.size() - count + i, 1));
+  return ids;
+}
+
+Tensor text_tensor(const train::TrainedModel& run, const std::string& word) {
+  if (!run.vocabulary) throw Error("the run keeps no vocabulary: its network cannot be asked with text.");
+  const std::string text = std::filesystem::is_regular_file(word) ? load_text(word, 64 << 20) : word;
+  return tensor(encoded(*run.vocabulary, text, run.input[0]), {1, run.input[0]});
+}
+
+Tensor input_tensor(const train::TrainedModel& run, const std::string& file) {
+  if (run.dtype == i32 && run.input.rank() == 1) return text_tensor(run, file);
+  if (run.input.rank() == 3 && (run.input[2] == 1 || run.input[2] == 3)) return picture_tensor(run, file);
+  if (!file.ends_with(".npy"))
+    throw Error(cat("the network takes samples of ", run.input, ", neither pictures nor text: give a .npy file."));
+  const Tensor x = load_npy(file);
+  if (x.shape() != run.input) throw Error(cat(file, ": expected shape ", run.input, ", got ", x.shape(), "."));
+  return expand_dims(x, 0).to(run.dtype);
+}
+
+struct Answer {
+  std::string name;
+  double value = 0;
+};
+
+// Probabilities where the loss was of classes, and the last step's of a sequence; other outputs as they are.
+std::vector<Answer> answers(const train::TrainedModel& run, Tensor output, int top) {
+  if (output.rank() > 2) output = output.reshape({-1, output.dim(-1)}).slice({{-1}});
+  const bool classes = run.config.loss == "cross_entropy";
+  if (classes) output = softmax(output);
+  if (run.config.loss == "binary_cross_entropy") output = sigmoid(output);
+  const std::vector<double> values = output.to_vector<double>();
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (classes)
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  order.resize(classes ? std::min(order.size(), static_cast<std::size_t>(top)) : order.size());
+  std::vector<Answer> all;
+  for (const std::size_t i : order) {
+    std::string name = i < run.classes.size() ? run.classes[i] : cat(i);
+    const bool word = run.classes.empty() && run.vocabulary && i < run.vocabulary->words().size();
+    if (word) name = run.vocabulary->word(static_cast<std::int32_t>(i));
+    all.push_back({name, values[i]});
+  }
+  return all;
+}
+
+}  // namespace
+
+int predict(const PredictOptions& options) {
+  if (options.files.empty()) throw UsageError("predict needs something to look at: varve predict RUN FILE…");
+  if (!is_run(options.run))
+    throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet-1."));
+  const train::TrainedModel run = train::load_run(options.run);
+  train::use_machine(run.config);
+  auto list = nlohmann::ordered_json::array();
+  for (const std::string& file : options.files) {
+    const Tensor output = train::predict(*run.model, input_tensor(run, file));
+    const std::vector<Answer> best = answers(run, output, options.top);
+    if (options.json) {
+      auto classes = nlohmann::ordered_json::array();
+      for (const Answer& answer : best) classes.push_back({{"name", answer.name}, {"value", answer.value}});
+      list.push_back({{"input", file}, {"answers", classes}});
+      continue;
+    }
+    if (options.files.size() > 1) std::cout << file << '\n';
+    std::vector<std::vector<std::string>> rows;
+    for (const Answer& answer : best) rows.push_back({answer.name + " ", fixed(answer.value, 4)});
+    std::cout << aligned(rows, options.files.size() > 1 ? "  " : "");
+  }
+  if (options.json) std::cout << list.dump(1) << '\n';
+  return kOk;
+}
+
+}  // namespace varve::cli

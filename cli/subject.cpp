@@ -1,0 +1,65 @@
+#include "subject.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/cpu.h"
+#include "base/text.h"
+#include "varve/compile.h"
+
+namespace varve::cli {
+
+bool is_setting(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || !(word[0] >= 'a' && word[0] <= 'z')) return false;
+  return std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
+Subject subject_of(const std::vector<std::string>& words, const std::string& command) {
+  Subject subject;
+  for (const std::string& word : words) {
+    if (is_setting(word))
+      subject.settings.push_back(word);
+    else if (subject.what.empty())
+      subject.what = word;
+    else
+      throw UsageError(cat("unexpected argument '", word, "' after '", subject.what,
+                           "'. Settings are written key=value; ", "see: varve ", command, " --help"));
+  }
+  if (subject.what.empty())
+    throw UsageError(
+        cat(command, " needs a network file, a name of the zoo (`varve zoo`) or the folder of a run. See: ", "varve ",
+            command, " --help"));
+  return subject;
+}
+
+bool is_run(const std::string& what) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(what, ignored);
+}
+
+train::Config config_of(const Subject& subject) {
+  std::error_code ignored;
+  const bool file = std::filesystem::exists(subject.what, ignored) || subject.what.ends_with(".toml");
+  // Twice, to tell apart what the file says wrongly and what the user asked for wrongly.
+  try {
+    train::load_config(subject.what);
+  } catch (const Error& e) {
+    if (file) throw;
+    throw UsageError(e.what());
+  }
+  try {
+    return train::load_config(subject.what, subject.settings);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+}
+
+std::string machine_line() {
+  return cat("varve ", VARVE_VERSION, " · ", device(), ", ", threads(), threads() == 1 ? " thread, " : " threads, ",
+             isa_name());
+}
+
+}  // namespace varve::cli

@@ -1,0 +1,20 @@
+// What a command is about: a network file, a name of the zoo or the folder of a run.
+#pragma once
+
+#include <string>
+
+#include "commands.h"
+#include "varve/train/config.h"
+
+namespace varve::cli {
+
+bool is_setting(const std::string& word);  // key=value
+Subject subject_of(const std::vector<std::string>& words, const std::string& command);
+
+bool is_run(const std::string& what);  // an existing folder
+// UsageError for names and settings that do not exist, Error for files that are wrong.
+train::Config config_of(const Subject& subject);
+
+std::string machine_line();  // "varve 0.1.0 · cpu, 2 threads, AVX-512"
+
+}  // namespace varve::cli

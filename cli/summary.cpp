@@ -1,0 +1,40 @@
+// `varve summary`: layers, shapes, parameters, operations and memory of a network.
+#include <charconv>
+#include <iostream>
+
+#include "base/text.h"
+#include "commands.h"
+#include "subject.h"
+#include "text.h"
+#include "varve/train.h"
+
+namespace varve::cli {
+
+int summary(const SummaryOptions& options) {
+  Subject subject = options.subject;
+  std::int64_t batch = 32;
+  std::erase_if(subject.settings, [&](const std::string& setting) {
+    if (!setting.starts_with("batch=")) return false;
+    const char* end = setting.data() + setting.size();
+    const auto [stop, error] = std::from_chars(setting.data() + 6, end, batch);
+    if (error != std::errc() || stop != end || batch < 1 || batch > 1'000'000)
+      throw UsageError(cat("batch: expected an integer from 1 to 1000000, got '", setting.substr(6), "'."));
+    return true;
+  });
+  const train::Config config = config_of(subject);
+  nn::Layer model;
+  TensorType input = train::network_input(config);
+  if (is_run(subject.what)) {
+    const train::TrainedModel run = train::load_run(subject.what);
+    model = run.model;
+    input = {run.dtype, run.input};
+  } else {
+    model = train::make_network(config);
+    model->build(input.shape, {.dtype = input.dtype, .batch = batch});
+  }
+  std::cout << config.name << " · input " << input.shape << (input.dtype == i32 ? " of token ids" : "") << '\n'
+            << model->summarize({.batch = batch}).str() << std::flush;
+  return kOk;
+}
+
+}  // namespace varve::cli

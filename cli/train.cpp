@@ -1,0 +1,109 @@
+// `varve train`: a network from its file, its name or its run, trained, tested and kept.
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "commands.h"
+#include "subject.h"
+#include "text.h"
+#include "varve/compile.h"
+#include "varve/train/run.h"
+
+namespace varve::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string samples_line(const data::Splits& data) {
+  const auto part = [](const char* name, const data::Dataset& d) {
+    return d.defined() ? cat(", ", thousands(d.size()), " ", name) : std::string();
+  };
+  return cat(thousands(data.train.size()), " samples", part("to validate", data.validation),
+             part("to test", data.test));
+}
+
+void print_header(std::ostream& out, const train::RunStart& start) {
+  const train::Config& config = start.prepared.config;
+  out << machine_line() << " · " << config.name << " " << thousands(start.prepared.model->parameter_count())
+      << " parameters";
+  if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
+  out << '\n' << config.data << ": " << samples_line(start.prepared.data) << '\n';
+  if (!start.prepared.data.validation.defined())
+    out << "no samples are held out: which epoch was best is not known (validation=0.1 holds out a tenth)\n";
+  out << std::flush;
+}
+
+std::string value_text(double value) { return std::abs(value) >= 100 ? fixed(value, 2) : fixed(value, 4); }
+
+void print_end(std::ostream& out, const train::RunResult& result) {
+  const train::History& history = result.history;
+  if (history.interrupted) {
+    out << "interrupted and saved. To go on: varve train " << result.folder << " --resume\n";
+    return;
+  }
+  std::string line;
+  if (!history.stopped.empty()) line += cat("stopped: ", history.stopped, " · ");
+  if (history.best_epoch > 0 && history.monitor.starts_with("val_"))
+    line += cat("best ", history.monitor, " ", value_text(history.best), " at epoch ", history.best_epoch, " · ");
+  if (result.tested)
+    for (const auto& [name, value] : result.test.values)
+      if (name != "loss" || result.test.values.size() == 1) line += cat("test ", name, " ", value_text(value), " · ");
+  out << line << fixed(history.seconds, 1) << " s\n" << result.page << '\n';
+}
+
+// Everything of one run in one object. What was not measured is null.
+ordered_json result_json(const train::RunResult& result) {
+  const train::History& history = result.history;
+  ordered_json json{{"name", result.config.name},
+                    {"network", result.config.network.empty() ? result.config.name : result.config.network},
+                    {"data", result.config.data},
+                    {"device", device()},
+                    {"threads", threads()},
+                    {"parameters", result.parameters},
+                    {"batch", result.config.batch},
+                    {"seed", result.config.seed},
+                    {"epochs", history.epochs.size()}};
+  json["test_accuracy"] = nullptr;
+  json["test_loss"] = nullptr;
+  if (result.tested)
+    for (const auto& [name, value] : result.test.values) json["test_" + name] = value;
+  json["train_seconds"] = history.seconds;
+  json["test_seconds"] = result.tested ? ordered_json(result.test.seconds) : ordered_json(nullptr);
+  json["peak_bytes"] = history.peak_bytes;
+  json["monitor"] = history.monitor;
+  json["best"] = history.best;
+  json["best_epoch"] = history.best_epoch;
+  json["interrupted"] = history.interrupted;
+  json["stopped"] = history.stopped;
+  json["run"] = result.folder;
+  json["page"] = result.page;
+  for (const train::Epoch& epoch : history.epochs) {
+    ordered_json row{{"epoch", epoch.epoch}, {"seconds", epoch.seconds}, {"rate", epoch.rate}};
+    for (const auto& [name, value] : epoch.values) row[name] = value;
+    json["history"].push_back(row);
+  }
+  return json;
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  const train::Config config = config_of(options.subject);
+  if (options.resume && !is_run(options.subject.what))
+    throw UsageError(cat("--resume goes on with a run: give its folder, such as runs/", config.name,
+                         "-1, in place of '", options.subject.what, "'."));
+  std::ostream& out = options.json ? std::cerr : std::cout;
+  train::RunOptions run{.folder = options.resume ? options.subject.what : "",
+                        .resume = options.resume,
+                        .verbosity = options.quiet ? train::Verbosity::quiet : train::Verbosity::automatic,
+                        .fetch = {.quiet = options.quiet}};
+  if (!options.quiet) run.started = [&](const train::RunStart& start) { print_header(out, start); };
+  const train::RunResult result = train::run(config, run);
+  if (!options.quiet || result.history.interrupted) print_end(out, result);
+  if (options.json) std::cout << result_json(result).dump() << std::endl;
+  return result.history.interrupted ? kFailure : kOk;
+}
+
+}  // namespace varve::cli

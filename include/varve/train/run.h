@@ -1,0 +1,52 @@
+// A run from its configuration: data, network, training, test and the folder that keeps them. `varve train` is this.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "varve/data.h"
+#include "varve/train.h"
+#include "varve/train/config.h"
+
+namespace varve::train {
+
+// What a configuration comes to.
+struct Prepared {
+  Config config;  // with what was left open filled in: the number of classes, the length of sequences
+  data::Splits data;
+  nn::Layer model;  // built; weights, where the configuration names a file, loaded; frozen parts frozen
+};
+// Makes the configured device, number of threads and determinism current.
+void use_machine(const Config& config);
+// Training samples are augmented, all are normalised, and the validation share is held out.
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {});
+Prepared prepare(const Config& config, const data::FetchOptions& fetch = {});
+FitOptions fit_options(const Prepared& prepared);
+EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset);
+
+struct RunStart {
+  const Prepared& prepared;
+  std::string folder;
+  std::int64_t peak_bytes;  // of a training step
+};
+struct RunOptions {
+  std::string folder = "";  // "": a new one in config.runs
+  bool resume = false;      // go on from the folder's last checkpoint
+  Verbosity verbosity = Verbosity::automatic;
+  data::FetchOptions fetch = {};
+  std::vector<CallbackPtr> callbacks = {};
+  std::function<void(const RunStart&)> started = {};  // when everything is ready for the first step
+};
+struct RunResult {
+  Config config;
+  History history;
+  bool tested = false;       // there was test data, and the run was not interrupted
+  bool tested_best = false;  // with the best weights on the validation data; otherwise with the last
+  Score test;
+  std::int64_t parameters = 0;
+  std::string folder, page;
+};
+RunResult run(const Config& config, const RunOptions& options = {});
+
+}  // namespace varve::train

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/text.h"
+#include "data/fetch.h"
+#include "data/npz.h"
+
+namespace varve::data {
+namespace {
+
+using Options = std::map<std::string, double>;
+
+// What load() was told, read field by field.
+class Reader {
+ public:
+  Reader(const std::string& name, const Options& options) : name_(name), options_(options) {}
+
+  template <class Number>
+  void read(const std::string& option, Number& field) const {
+    const auto found = options_.find(option);
+    if (found == options_.end()) return;
+    if (std::is_integral_v<Number> &&
+        (found->second != std::floor(found->second) || std::abs(found->second) > 0x1p31)) {
+      throw Error(cat(name_, ": ", option, " must be a whole number, got ", found->second, "."));
+    }
+    field = static_cast<Number>(found->second);
+  }
+
+ private:
+  const std::string& name_;
+  const Options& options_;
+};
+
+// A data set by name; `rest` is what follows the colon.
+struct Entry {
+  CatalogEntry entry;
+  std::function<Splits(const std::string& rest, const Reader&, const FetchOptions&)> load;
+};
+
+TextOptions text_options(const Reader& reader, const FetchOptions& fetch) {
+  TextOptions options = {.fetch = fetch};
+  reader.read("steps", options.steps);
+  reader.read("streams", options.streams);
+  return options;
+}
+
+Splits load_digits(const std::string&, const Reader& reader, const FetchOptions&) {
+  DigitsOptions options;
+  reader.read("train", options.train);
+  reader.read("test", options.test);
+  reader.read("seed", options.seed);
+  return digits(options);
+}
+
+Splits load_imdb(const std::string&, const Reader& reader, const FetchOptions& fetch) {
+  ImdbOptions options = {.fetch = fetch};
+  reader.read("words", options.words);
+  reader.read("length", options.length);
+  return imdb(options);
+}
+
+Splits load_folder(const std::string& path, const Reader& reader, const FetchOptions&) {
+  FolderOptions options;
+  reader.read("height", options.height);
+  reader.read("width", options.width);
+  reader.read("channels", options.channels);
+  reader.read("test_share", options.test_share);
+  return image_folder(path, options);
+}
+
+Splits load_csv(const std::string& rest, const Reader& reader, const FetchOptions&) {
+  CsvOptions options;
+  reader.read("test_share", options.test_share);
+  double standardize = 1;
+  reader.read("standardize", standardize);
+  options.standardize = standardize != 0;
+  const std::size_t mark = rest.rfind('#');
+  if (mark != std::string::npos) options.target = rest.substr(mark + 1);
+  return csv(rest.substr(0, mark), options);
+}
+
+template <Splits (*loader)(const FetchOptions&)>
+Splits load_fetched(const std::string&, const Reader&, const FetchOptions& fetch) {
+  return loader(fetch);
+}
+
+const std::vector<Entry>& named() {
+  static const std::vector<Entry> entries = {
+      {{.name = "digits",
+        .doc = "handwritten digits, drawn by the program itself",
+        .input = "28×28×1",
+        .train = 60000,
+        .test = 10000,
+        .options = {"train", "test", "seed"}},
+       load_digits},
+      {{.name = "mnist", .doc = "handwritten digits", .input = "28×28×1", .train = 60000, .test = 10000},
+       load_fetched<mnist>},
+      {{.name = "fashion_mnist", .doc = "pieces of clothing", .input = "28×28×1", .train = 60000, .test = 10000},
+       load_fetched<fashion_mnist>},
+      {{.name = "cifar10",
+        .doc = "photographs of 10 kinds of things",
+        .input = "32×32×3",
+        .train = 50000,
+        .test = 10000},
+       load_fetched<cifar10>},
+      {{.name = "cifar100",
+        .doc = "photographs of 100 kinds of things",
+        .input = "32×32×3",
+        .train = 50000,
+        .test = 10000},
+       load_fetched<cifar100>},
+      {{.name = "imdb",
+        .doc = "film reviews, for or against",
+        .input = "500 words",
+        .train = 25000,
+        .test = 25000,
+        .options = {"words", "length"}},
+       load_imdb},
+      {{.name = "ptb",
+        .doc = "Penn Treebank: the next word of newspaper text",
+        .input = "20 words",
+        .train = 929589,
+        .test = 82430,
+        .options = {"steps", "streams"}},
+       [](const std::string&, const Reader& reader, const FetchOptions& fetch) {
+         return ptb(text_options(reader, fetch));
+       }},
+  };
+  return entries;
+}
+
+// Kinds of files of one's own: "kind:path".
+const std::vector<Entry>& kinds() {
+  static const std::vector<Entry> entries = {
+      {{.name = "folder", .options = {"height", "width", "channels", "test_share"}}, load_folder},
+      {{.name = "csv", .options = {"test_share", "standardize"}}, load_csv},
+      {{.name = "chars", .options = {"steps", "streams"}},
+       [](const std::string& path, const Reader& reader, const FetchOptions& fetch) {
+         return characters(path, text_options(reader, fetch));
+       }},
+      {{.name = "npz"}, [](const std::string& path, const Reader&, const FetchOptions&) { return npz(path); }},
+  };
+  return entries;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string close = nearest(word, known);
+  return close.empty() ? cat(" Known: ", quoted_list(known), ".") : cat(" Did you mean \"", close, "\"?");
+}
+
+const Entry& find(const std::string& name, const std::vector<Entry>& entries, const std::string& what) {
+  std::vector<std::string> known;
+  for (const Entry& entry : entries) {
+    if (entry.entry.name == name) return entry;
+    known.push_back(entry.entry.name);
+  }
+  throw Error(cat("unknown ", what, " \"", name, "\".", did_you_mean(name, known)));
+}
+
+void check_options(const std::string& name, const std::vector<std::string>& known, const Options& options) {
+  for (const auto& [option, value] : options) {
+    if (std::find(known.begin(), known.end(), option) != known.end()) continue;
+    throw Error(cat("data set \"", name, "\" has no option \"", option, "\".",
+                    known.empty() ? " It has none." : did_you_mean(option, known)));
+  }
+}
+
+}  // namespace
+
+Splits load(const std::string& name, const Options& options, const FetchOptions& fetch) {
+  const std::size_t colon = name.find(':');
+  const bool own = colon != std::string::npos;
+  const Entry& entry = own ? find(name.substr(0, colon), kinds(), "kind of data") : find(name, named(), "data set");
+  if (own && colon + 1 == name.size()) throw Error(cat("data \"", name, "\": expected a path after the colon."));
+  check_options(name, entry.entry.options, options);
+  return entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), fetch);
+}
+
+std::vector<CatalogEntry> catalog() {
+  std::vector<CatalogEntry> entries;
+  for (const Entry& entry : named()) {
+    entries.push_back(entry.entry);
+    CatalogEntry& made = entries.back();
+    made.present = made.name == "digits";
+    if (made.present) continue;
+    const Home& from = home(made.name);
+    made.home = from.mirrors[0];
+    for (const Remote& file : from.files) made.download_bytes += file.bytes;
+    made.present = present(from);
+  }
+  return entries;
+}
+
+}  // namespace varve::data

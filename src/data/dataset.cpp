@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/text.h"
+#include "data/dataset_target.h"
+#include "data/random_order.h"
+#include "varve/data.h"
+
+namespace varve::data {
+namespace {
+
+// The number of classes of a source, found once for all views of it.
+struct ClassCount {
+  std::mutex guard;
+  std::optional<std::int64_t> found;
+};
+
+std::int64_t scan_classes(const Source& source, const TensorType& x_type, const TensorType& y_type) {
+  std::vector<std::byte> x(x_type.bytes()), y(y_type.bytes());
+  const std::size_t targets = static_cast<std::size_t>(y_type.shape.numel());
+  std::int64_t largest = -1;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    source.read(i, x.data(), y.data());
+    for (std::size_t j = 0; j < targets; ++j) largest = std::max(largest, integer_at(y.data(), y_type.dtype, j));
+  }
+  if (largest == INT64_MAX) throw Error(cat("data: a target is ", largest, ": too large to be a class."));
+  return largest + 1;
+}
+
+void check_index(const Info& info, std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size)
+    throw Error(cat("data set \"", info.name, "\": sample ", index, " was asked for, there are ", size, "."));
+}
+
+}  // namespace
+
+struct Dataset::View {
+  std::shared_ptr<const Source> source;
+  std::shared_ptr<const Info> info;
+  TensorType x, y;
+  std::shared_ptr<ClassCount> classes = std::make_shared<ClassCount>();
+  std::shared_ptr<const std::vector<std::int64_t>> indices = nullptr;  // null: all, in order
+  std::vector<Transform> transforms = {};
+
+  std::int64_t size() const { return indices ? static_cast<std::int64_t>(indices->size()) : source->size(); }
+  std::int64_t at(std::int64_t i) const { return indices ? (*indices)[static_cast<std::size_t>(i)] : i; }
+
+  // These samples of the view; the caller has checked them.
+  std::shared_ptr<const View> choose(std::vector<std::int64_t> chosen) const {
+    for (std::int64_t& index : chosen) index = at(index);
+    auto view = std::make_shared<View>(*this);
+    view->indices = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));
+    return view;
+  }
+};
+
+Dataset::Dataset(std::shared_ptr<const Source> source, Info info) {
+  if (!source) throw Error("data set \"" + info.name + "\": the source is null.");
+  TensorType x = source->x(), y = source->y();
+  view_ = std::make_shared<const View>(
+      View{std::move(source), std::make_shared<const Info>(std::move(info)), std::move(x), std::move(y)});
+}
+
+Dataset::Dataset(std::shared_ptr<const View> view) : view_(std::move(view)) {}
+
+const Dataset::View& Dataset::view(const char* asked) const {
+  if (!view_) throw Error(cat("data set: ", asked, " was asked of one that was never given."));
+  return *view_;
+}
+
+std::int64_t Dataset::size() const { return view("size").size(); }
+TensorType Dataset::x() const { return view("x").x; }
+TensorType Dataset::y() const { return view("y").y; }
+const Info& Dataset::info() const { return *view("info").info; }
+std::int64_t Dataset::streams() const { return view("streams").source->streams(); }
+
+std::int64_t Dataset::classes() const {
+  const View& all = view("classes");
+  if (!is_integer(all.y.dtype) && all.y.dtype != boolean)
+    throw Error(cat("data set \"", all.info->name, "\": targets are ", all.y.str(),
+                    ": numbers, not classes. A loss such as mse fits them."));
+  if (!all.info->classes.empty()) return static_cast<std::int64_t>(all.info->classes.size());
+  // The targets of a text are its words, of which a part need not have the last.
+  if (all.source->streams() > 0 && all.info->vocabulary) return all.info->vocabulary->size();
+  const std::lock_guard lock(all.classes->guard);
+  if (!all.classes->found) all.classes->found = scan_classes(*all.source, all.x, all.y);
+  return *all.classes->found;
+}
+
+Dataset Dataset::map(std::vector<Transform> transforms) const {
+  const View& all = view("map");
+  if (!transforms.empty() && (all.x.dtype != f32 || all.x.shape.rank() != 3))
+    throw Error(cat("data set \"", all.info->name, "\": ", transforms[0].name,
+                    " needs images, f32 [height, width, channels], but samples are ", all.x.str(), "."));
+  auto mapped = std::make_shared<View>(all);
+  for (Transform& transform : transforms) {
+    if (!transform.apply) throw Error(cat("data set: transform \"", transform.name, "\" has no function."));
+    mapped->transforms.push_back(std::move(transform));
+  }
+  return Dataset(std::shared_ptr<const View>(std::move(mapped)));
+}
+
+Dataset Dataset::take(std::int64_t count) const { return range(0, std::min(count, size())); }
+
+Dataset Dataset::range(std::int64_t begin, std::int64_t end) const {
+  const View& all = view("range");
+  if (begin < 0 || end < begin || end > all.size())
+    throw Error(cat("data set \"", all.info->name, "\": samples ", begin, " to ", end, " were asked for, there are ",
+                    all.size(), "."));
+  const std::int64_t streams = all.source->streams();
+  if (streams > 0 && (begin % streams != 0 || end % streams != 0))
+    throw Error(cat("data set \"", all.info->name, "\": its text runs in ", streams, " streams, so a part begins and ",
+                    "ends at multiples of ", streams, "; got ", begin, " to ", end, "."));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
+  std::iota(indices.begin(), indices.end(), begin);
+  return Dataset(all.choose(std::move(indices)));
+}
+
+Dataset Dataset::subset(std::vector<std::int64_t> indices) const {
+  const View& all = view("subset");
+  if (all.source->streams() > 0)
+    throw Error(cat("data set \"", all.info->name, "\": text in streams has an order, and parts of it are taken by ",
+                    "range(begin, end)."));
+  for (const std::int64_t index : indices) check_index(*all.info, index, all.size());
+  return Dataset(all.choose(std::move(indices)));
+}
+
+std::pair<Dataset, Dataset> Dataset::split(double share, std::int64_t seed) const {
+  if (!(share >= 0 && share <= 1)) throw Error(cat("split: expected a share from 0 to 1, got ", share, "."));
+  std::vector<std::int64_t> order = permutation(size(), Random(static_cast<std::uint64_t>(seed), 0, kSplitStream));
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(std::llround(share * static_cast<double>(size())));
+  // In the order of the source: neighbours in a file are then read one after another.
+  std::sort(order.begin(), middle);
+  std::sort(middle, order.end());
+  return {subset({order.begin(), middle}), subset({middle, order.end()})};
+}
+
+std::pair<Tensor, Tensor> Dataset::at(std::int64_t index) const {
+  const View& all = view("a sample");
+  std::vector<std::byte> x(all.x.bytes()), y(all.y.bytes());
+  std::vector<float> scratch;
+  read(index, 0, 0, x.data(), y.data(), scratch);
+  return {detail::from_bytes(x.data(), all.x), detail::from_bytes(y.data(), all.y)};
+}
+
+void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, std::byte* x, std::byte* y,
+                   std::vector<float>& scratch) const {
+  const View& all = view("a sample");
+  check_index(*all.info, index, all.size());
+  const std::int64_t place = all.at(index);
+  all.source->read(place, x, y);
+  if (all.transforms.empty()) return;
+  const Shape& shape = all.x.shape;
+  const auto count = static_cast<std::size_t>(shape.numel());
+  if (scratch.size() < count) scratch.resize(count);
+  Image image{{reinterpret_cast<float*>(x), count}, {scratch.data(), count}, shape[0], shape[1], shape[2]};
+  // Keyed by the place in the source, so that a sample changes alike in every subset it is in.
+  Random random(seed, epoch, static_cast<std::uint64_t>(place));
+  for (const Transform& transform : all.transforms) transform.apply(image, random);
+}
+
+}  // namespace varve::data

@@ -1,0 +1,133 @@
+#include "data/loader_batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "data/dataset_target.h"
+#include "data/loader_mixup.h"
+#include "data/random_order.h"
+
+namespace varve::data {
+namespace {
+
+constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
+constexpr int kMostRanks = 1 << 20;
+
+void check(const LoaderOptions& options) {
+  if (options.batch < 1 || options.batch > kMostRows)
+    throw Error(cat("loader: expected a batch of 1 to 2^31 samples, got ", options.batch, "."));
+  if (options.epoch < 0) throw Error(cat("loader: expected an epoch of 0 or more, got ", options.epoch, "."));
+  if (!(options.mixup >= 0) || !std::isfinite(options.mixup))
+    throw Error(cat("loader: expected a mixup of 0 (none) or more, got ", options.mixup, "."));
+  if (options.ranks < 1 || options.ranks > kMostRanks || options.rank < 0 || options.rank >= options.ranks)
+    throw Error(
+        cat("loader: expected a rank from 0 to ranks - 1, got rank ", options.rank, " of ", options.ranks, "."));
+  if (options.batch < options.ranks)
+    throw Error(cat("loader: a batch of ", options.batch, " cannot be shared among ", options.ranks, " processes."));
+}
+
+void check_streams(const Dataset& dataset, const LoaderOptions& options) {
+  const std::int64_t streams = dataset.streams();
+  if (streams > 0 && options.batch != streams)
+    throw Error(cat("loader: \"", dataset.info().name, "\" is cut into ", streams,
+                    " streams, and a batch takes one window of each: expected batch ", streams, ", got ", options.batch,
+                    ". Give the data set as many streams, or use that batch."));
+}
+
+void check_mixup(const Dataset& dataset) {
+  if (dataset.x().dtype != f32)
+    throw Error(
+        cat("loader: mixup blends samples of f32, but \"", dataset.info().name, "\" has ", dataset.x().str(), "."));
+  if (dataset.y().shape.rank() != 0)
+    throw Error(cat("loader: mixup needs one class as the target of each sample, but \"", dataset.info().name,
+                    "\" has ", dataset.y().str(), "."));
+}
+
+TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
+  Shape shape{rows};
+  for (const std::int64_t size : sample.shape) shape.push_back(size);
+  return {sample.dtype, std::move(shape)};
+}
+
+}  // namespace
+
+BatchReader::BatchReader(Dataset dataset, const LoaderOptions& options)
+    : dataset_(std::move(dataset)), options_(options), x_(dataset_.x()), y_(dataset_.y()) {
+  check(options);
+  check_streams(dataset_, options);
+  samples_ = dataset_.size();
+  batches_ = batch_count(samples_, options.batch, options.drop_last);
+  if (options.skip < 0 || options.skip > batches_)
+    throw Error(cat("loader: ", options.skip, " batches were to be skipped, the epoch has ", batches_, "."));
+  if (options.mixup > 0) {
+    check_mixup(dataset_);
+    classes_ = dataset_.classes();
+  }
+  if (options.shuffle && dataset_.streams() == 0)
+    order_ = permutation(samples_, Random(static_cast<std::uint64_t>(options.seed),
+                                          static_cast<std::uint64_t>(options.epoch), kOrderStream));
+  x_bytes_ = x_.bytes();
+  y_bytes_ = y_.bytes();
+  const std::int64_t share = (std::min(options.batch, samples_) - 1) / options.ranks + 1;
+  x_pool_ = std::make_shared<Pool>(rows_of_type(x_, share).bytes());
+  y_pool_ = std::make_shared<Pool>(classes_ > 0 ? TensorType{f32, {share, classes_}}.bytes()
+                                                : rows_of_type(y_, share).bytes());
+}
+
+BatchReader::~BatchReader() {
+  x_pool_->retire();
+  y_pool_->retire();
+}
+
+// The contiguous share of this process.
+BatchReader::Rows BatchReader::rows_of(std::int64_t index) const {
+  const std::int64_t begin = index * options_.batch, count = std::min(options_.batch, samples_ - begin);
+  return {begin + count * options_.rank / options_.ranks, begin + count * (options_.rank + 1) / options_.ranks};
+}
+
+std::int64_t BatchReader::sample_at(std::int64_t place) const {
+  return order_.empty() ? place : order_[static_cast<std::size_t>(place)];
+}
+
+Batch BatchReader::read(std::int64_t index, ReadScratch& scratch, const std::atomic<bool>& stop) const {
+  const Rows rows = rows_of(index);
+  if (options_.mixup > 0) return read_mixed(index, rows, scratch, stop);
+  Pool::Lease x = x_pool_->take(), y = y_pool_->take();
+  std::byte *x_row = x.data(), *y_row = y.data();
+  for (std::int64_t place = rows.begin; place < rows.end; ++place, x_row += x_bytes_, y_row += y_bytes_) {
+    if (stop.load(std::memory_order_relaxed)) return {};
+    dataset_.read(sample_at(place), static_cast<std::uint64_t>(options_.seed),
+                  static_cast<std::uint64_t>(options_.epoch), x_row, y_row, scratch.sample);
+  }
+  const std::int64_t count = rows.end - rows.begin;
+  return {std::move(x).tensor(rows_of_type(x_, count)), std::move(y).tensor(rows_of_type(y_, count))};
+}
+
+Batch BatchReader::read_mixed(std::int64_t index, Rows rows, ReadScratch& scratch,
+                              const std::atomic<bool>& stop) const {
+  const auto seed = static_cast<std::uint64_t>(options_.seed), epoch = static_cast<std::uint64_t>(options_.epoch);
+  const std::int64_t count = rows.end - rows.begin;
+  const std::size_t width = x_bytes_ / sizeof(float);
+  Pool::Lease x = x_pool_->take(), y = y_pool_->take();
+  scratch.target.resize(y_bytes_);
+  scratch.labels.clear();
+  std::byte* row = x.data();
+  for (std::int64_t place = rows.begin; place < rows.end; ++place, row += x_bytes_) {
+    if (stop.load(std::memory_order_relaxed)) return {};
+    dataset_.read(sample_at(place), seed, epoch, row, scratch.target.data(), scratch.sample);
+    scratch.labels.push_back(integer_at(scratch.target.data(), y_.dtype, 0));
+  }
+  Random random(seed, epoch, kMixupStream + static_cast<std::uint64_t>(index));
+  const auto lambda = static_cast<float>(beta(options_.mixup, random));
+  const std::vector<std::int64_t> partner = permutation(count, random);
+  if (scratch.sample.size() < width) scratch.sample.resize(width);
+  mix_rows({reinterpret_cast<float*>(x.data()), static_cast<std::size_t>(count) * width}, partner, lambda,
+           {scratch.sample.data(), width});
+  const TensorType y_type{f32, {count, classes_}};
+  mix_targets({reinterpret_cast<float*>(y.data()), static_cast<std::size_t>(y_type.shape.numel())}, scratch.labels,
+              partner, lambda, classes_);
+  return {std::move(x).tensor(rows_of_type(x_, count)), std::move(y).tensor(y_type)};
+}
+
+}  // namespace varve::data

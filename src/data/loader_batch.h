@@ -1,0 +1,49 @@
+// Which samples make a batch, and how it is read: the part of the loader that knows no threads of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/loader_pool.h"
+#include "varve/data.h"
+
+namespace varve::data {
+
+// What a thread that reads keeps from batch to batch.
+struct ReadScratch {
+  std::vector<float> sample;
+  std::vector<std::byte> target;
+  std::vector<std::int64_t> labels;
+};
+
+class BatchReader {
+ public:
+  BatchReader(Dataset dataset, const LoaderOptions& options);  // checks the options
+  ~BatchReader();
+  BatchReader(const BatchReader&) = delete;
+  BatchReader& operator=(const BatchReader&) = delete;
+
+  std::int64_t batches() const { return batches_; }
+  // Batch `index` of the epoch: the same for whoever reads it. By several threads at once. Gives up soon after `stop`.
+  Batch read(std::int64_t index, ReadScratch& scratch, const std::atomic<bool>& stop) const;
+
+ private:
+  struct Rows {  // of the epoch's order
+    std::int64_t begin, end;
+  };
+  Rows rows_of(std::int64_t index) const;
+  Batch read_mixed(std::int64_t index, Rows rows, ReadScratch& scratch, const std::atomic<bool>& stop) const;
+  std::int64_t sample_at(std::int64_t place) const;
+
+  Dataset dataset_;
+  LoaderOptions options_;
+  std::int64_t samples_ = 0, batches_ = 0, classes_ = 0;  // classes: for mixup
+  TensorType x_, y_;                                      // of one sample
+  std::size_t x_bytes_ = 0, y_bytes_ = 0;
+  std::vector<std::int64_t> order_;  // empty: as they are
+  std::shared_ptr<Pool> x_pool_, y_pool_;
+};
+
+}  // namespace varve::data

@@ -1,0 +1,192 @@
+#include "data/transforms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "base/text.h"
+
+namespace varve::data {
+namespace {
+
+void check(bool good, const char* transform, const char* expected, double got) {
+  if (!good) throw Error(cat(transform, ": expected ", expected, ", got ", got, "."));
+}
+
+bool within(double value, double low, double high) { return value >= low && value <= high; }  // no for NaN
+
+// Larger than any picture, small enough for sums of positions.
+constexpr std::int64_t kMostPixels = 1 << 30;
+
+float* row_of(const Image& image, std::int64_t row) {
+  return image.pixels.data() + static_cast<std::size_t>(row * image.width * image.channels);
+}
+
+void flip(Image& image) {
+  for (std::int64_t row = 0; row < image.height; ++row) {
+    float* begin = row_of(image, row);
+    float* end = begin + image.width * image.channels;
+    std::reverse(begin, end);
+    if (image.channels == 1) continue;
+    for (float* pixel = begin; pixel != end; pixel += image.channels) std::reverse(pixel, pixel + image.channels);
+  }
+}
+
+void erase_square(Image& image, std::int64_t row, std::int64_t column, std::int64_t size) {
+  const std::int64_t top = std::max<std::int64_t>(row, 0), bottom = std::min(row + size, image.height);
+  const std::int64_t left = std::max<std::int64_t>(column, 0), right = std::min(column + size, image.width);
+  for (std::int64_t r = top; r < bottom && left < right; ++r)
+    std::fill_n(row_of(image, r) + left * image.channels, (right - left) * image.channels, 0.f);
+}
+
+void standardize(Image& image, const std::vector<double>& mean, const std::vector<double>& deviation) {
+  const auto channels = static_cast<std::size_t>(image.channels);
+  if (mean.size() != 1 && mean.size() != channels)
+    throw Error(cat("normalize: ", mean.size(), " means were given, the image has ", channels, " channels."));
+  for (std::size_t c = 0; c < channels; ++c) {
+    const std::size_t i = mean.size() == 1 ? 0 : c;
+    const auto middle = static_cast<float>(mean[i]), scale = static_cast<float>(1 / deviation[i]);
+    for (std::size_t k = c; k < image.pixels.size(); k += channels)
+      image.pixels[k] = (image.pixels[k] - middle) * scale;
+  }
+}
+
+float between(float a, float b, float share) { return a + share * (b - a); }
+
+// A pixel of the scratch picture at a place between pixels.
+void blend(const Image& image, double y, double x, float* out) {
+  const double above = std::floor(y), before = std::floor(x);
+  const auto top = static_cast<std::int64_t>(above), left = static_cast<std::int64_t>(before);
+  const auto v = static_cast<float>(y - above), u = static_cast<float>(x - before);
+  const std::int64_t channels = image.channels, below = image.width * channels;
+  if (top >= 0 && top + 1 < image.height && left >= 0 && left + 1 < image.width) {
+    const float* corner = image.scratch.data() + top * below + left * channels;
+    for (std::int64_t c = 0; c < channels; ++c, ++corner)
+      out[c] = between(between(corner[0], corner[channels], u), between(corner[below], corner[below + channels], u), v);
+    return;
+  }
+  const auto pixel = [&](std::int64_t row, std::int64_t column, std::int64_t channel) {
+    const bool inside = row >= 0 && row < image.height && column >= 0 && column < image.width;
+    return inside ? image.scratch[static_cast<std::size_t>(row * below + column * channels + channel)] : 0.f;
+  };
+  for (std::int64_t c = 0; c < channels; ++c)
+    out[c] = between(between(pixel(top, left, c), pixel(top, left + 1, c), u),
+                     between(pixel(top + 1, left, c), pixel(top + 1, left + 1, c), u), v);
+}
+
+}  // namespace
+
+void shift(Image& image, std::int64_t down, std::int64_t right) {
+  const std::int64_t width = image.width, height = image.height, channels = image.channels;
+  const std::int64_t kept = std::max<std::int64_t>(width - std::abs(right), 0);
+  const std::int64_t to = std::max<std::int64_t>(-right, 0), from = std::max<std::int64_t>(right, 0);
+  for (std::int64_t i = 0; i < height; ++i) {
+    const std::int64_t row = down >= 0 ? i : height - 1 - i;  // never over a row that is still needed
+    float* out = row_of(image, row);
+    const std::int64_t source = row + down;
+    const std::int64_t columns = source >= 0 && source < height ? kept : 0;
+    if (columns > 0) {
+      const float* in = row_of(image, source) + from * channels;
+      float* target = out + to * channels;
+      // Within one row the ranges overlap.
+      if (target <= in)
+        std::copy(in, in + columns * channels, target);
+      else
+        std::copy_backward(in, in + columns * channels, target + columns * channels);
+    }
+    const std::int64_t before = columns > 0 ? to : 0;
+    std::fill_n(out, before * channels, 0.f);
+    std::fill_n(out + (before + columns) * channels, (width - before - columns) * channels, 0.f);
+  }
+}
+
+void resample(Image& image, const Turn& from) {
+  std::copy(image.pixels.begin(), image.pixels.end(), image.scratch.begin());
+  const double middle_row = static_cast<double>(image.height - 1) / 2;
+  const double middle_column = static_cast<double>(image.width - 1) / 2;
+  float* out = image.pixels.data();
+  for (std::int64_t row = 0; row < image.height; ++row) {
+    const double down = static_cast<double>(row) - middle_row;
+    for (std::int64_t column = 0; column < image.width; ++column, out += image.channels) {
+      const double right = static_cast<double>(column) - middle_column;
+      blend(image, middle_row + from.down_down * down + from.down_right * right,
+            middle_column + from.right_down * down + from.right_right * right, out);
+    }
+  }
+}
+
+Transform random_crop(std::int64_t padding) {
+  check(padding >= 0 && padding <= kMostPixels, "random_crop", "a padding of 0 pixels or more",
+        static_cast<double>(padding));
+  return {"crop", [padding](Image& image, Random& random) {
+            const std::int64_t down = random.integer(2 * padding + 1) - padding;
+            const std::int64_t right = random.integer(2 * padding + 1) - padding;
+            shift(image, down, right);
+          }};
+}
+
+Transform random_flip() {
+  return {"flip", [](Image& image, Random& random) {
+            if (random.chance(0.5)) flip(image);
+          }};
+}
+
+Transform random_rotate(double degrees) {
+  check(within(degrees, 0, 360), "random_rotate", "0 to 360 degrees", degrees);
+  return {"rotate", [degrees](Image& image, Random& random) {
+            const double angle = random.uniform(-degrees, degrees) * std::numbers::pi / 180;
+            const double c = std::cos(angle), s = std::sin(angle);
+            resample(image, {c, s, -s, c});
+          }};
+}
+
+Transform random_scale(double low, double high) {
+  check(within(low, 0.01, 100), "random_scale", "a low factor of 0.01 to 100", low);
+  check(within(high, low, 100), "random_scale", "a high factor from the low one to 100", high);
+  return {"scale", [low, high](Image& image, Random& random) {
+            const double back = 1 / random.uniform(low, high);
+            resample(image, {back, 0, 0, back});
+          }};
+}
+
+Transform cutout(std::int64_t size) {
+  check(size >= 0 && size <= kMostPixels, "cutout", "a size of 0 pixels or more", static_cast<double>(size));
+  return {"cutout", [size](Image& image, Random& random) {
+            const std::int64_t row = random.integer(image.height), column = random.integer(image.width);
+            erase_square(image, row - size / 2, column - size / 2, size);
+          }};
+}
+
+Transform jitter(double brightness, double contrast) {
+  check(within(brightness, 0, 1), "jitter", "a brightness of 0 to 1", brightness);
+  check(within(contrast, 0, 1), "jitter", "a contrast of 0 to 1", contrast);
+  return {"jitter", [brightness, contrast](Image& image, Random& random) {
+            const double bright = random.uniform(1 - brightness, 1 + brightness);
+            const double apart = random.uniform(1 - contrast, 1 + contrast);
+            const double mean = bright * std::accumulate(image.pixels.begin(), image.pixels.end(), 0.0) /
+                                std::max(1.0, static_cast<double>(image.pixels.size()));
+            const auto scale = static_cast<float>(bright * apart), offset = static_cast<float>(mean - apart * mean);
+            for (float& pixel : image.pixels) pixel = std::clamp(pixel * scale + offset, 0.f, 1.f);
+          }};
+}
+
+Transform noise(double deviation) {
+  check(within(deviation, 0, 1e6), "noise", "a deviation of 0 or more", deviation);
+  return {"noise", [deviation](Image& image, Random& random) {
+            for (float& pixel : image.pixels) pixel += static_cast<float>(deviation * random.normal());
+          }};
+}
+
+Transform normalize(std::vector<double> mean, std::vector<double> deviation) {
+  if (mean.empty() || mean.size() != deviation.size())
+    throw Error(
+        cat("normalize: expected as many means as deviations, got ", mean.size(), " and ", deviation.size(), "."));
+  for (const double value : mean) check(within(value, -1e30, 1e30), "normalize", "a finite mean", value);
+  for (const double value : deviation) check(within(value, 1e-30, 1e30), "normalize", "a deviation above 0", value);
+  return {"normalize", [mean = std::move(mean), deviation = std::move(deviation)](Image& image, Random&) {
+            standardize(image, mean, deviation);
+          }};
+}
+
+}  // namespace varve::data

@@ -1,0 +1,109 @@
+// JPEG pictures, by libjpeg-turbo.
+#include <array>
+#include <cstdio>  // before jpeglib.h, which uses it and does not include it
+#include <cstdlib>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "base/text.h"
+#include "io/picture.h"
+
+namespace varve::io {
+namespace {
+
+constexpr int kMostScans = 500;  // a progressive file has some ten; each goes over the whole picture
+
+struct Decoder {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf out{};
+  std::array<char, JMSG_LENGTH_MAX> message{};
+
+  Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&info); }
+};
+
+[[noreturn]] void jump(j_common_ptr info) {
+  auto& decoder = *static_cast<Decoder*>(info->client_data);
+  info->err->format_message(info, decoder.message.data());
+  std::longjmp(decoder.out, 1);
+}
+
+// The library repairs what it can and warns. Missing or undecodable data are no picture; oddities of headers are borne.
+void on_message(j_common_ptr info, int level) {
+  if (level >= 0) return;  // a trace
+  const int code = info->err->msg_code;
+  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE)
+    jump(info);
+}
+
+void on_progress(j_common_ptr info) {
+  const auto* const decompress = reinterpret_cast<j_decompress_ptr>(info);
+  if (decompress->input_scan_number <= kMostScans) return;
+  info->err->msg_code = JERR_BAD_PROGRESSION;  // too many scans to be honest
+  jump(info);
+}
+
+Decoder::Decoder() {
+  info.err = jpeg_std_error(&errors);
+  errors.error_exit = jump;
+  errors.emit_message = on_message;
+  info.client_data = this;
+  progress.progress_monitor = on_progress;
+}
+
+// Four channels are printers' inks. Adobe's programs, which write nearly all of these, store them inverted.
+void inks_to_colour(const std::uint8_t* inks, std::uint8_t* colour, std::int64_t width, bool inverted) {
+  for (std::int64_t x = 0; x < width; ++x) {
+    const auto light = [&](int channel) { return inverted ? inks[4 * x + channel] : 255 - inks[4 * x + channel]; };
+    for (int c = 0; c < 3; ++c) colour[3 * x + c] = static_cast<std::uint8_t>((light(c) * light(3) + 127) / 255);
+  }
+}
+
+void read_header(Decoder& decoder, std::span<const std::byte> file) {
+  jpeg_decompress_struct& info = decoder.info;
+  jpeg_create_decompress(&info);
+  info.progress = &decoder.progress;
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = info.num_components == 1 ? JCS_GRAYSCALE : inks ? JCS_CMYK : JCS_RGB;
+}
+
+// `line` holds a row of four channels.
+void read_rows(jpeg_decompress_struct& info, Picture& picture, std::uint8_t* line) {
+  jpeg_start_decompress(&info);
+  while (info.output_scanline < info.output_height) {
+    std::uint8_t* const row = picture.pixels.data() + info.output_scanline * picture.width * picture.channels;
+    JSAMPROW target = info.out_color_space == JCS_CMYK ? line : row;
+    jpeg_read_scanlines(&info, &target, 1);
+    if (target == line) inks_to_colour(line, row, picture.width, info.saw_Adobe_marker);
+  }
+  jpeg_finish_decompress(&info);
+}
+
+}  // namespace
+
+Picture decode_jpeg(std::span<const std::byte> file, const std::string& source) {
+  Decoder decoder;
+  const auto fail = [&] { throw Error(cat(source, ": bad JPEG picture: ", decoder.message.data(), ".")); };
+  if (!survives(decoder.out, [&] { read_header(decoder, file); })) fail();
+  const jpeg_decompress_struct& info = decoder.info;
+  // A block of 64 pixels takes a bit at least; eightfold margin, for arithmetic coding can do with less.
+  check_size(info.image_height, info.image_width, file.size(), 64 * 8 * 8, source);
+  Picture picture{.height = info.image_height,
+                  .width = info.image_width,
+                  .channels = info.out_color_space == JCS_GRAYSCALE ? 1 : 3,
+                  .pixels = {}};
+  picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * picture.channels));
+  std::vector<std::uint8_t> line(static_cast<std::size_t>(picture.width) * 4);
+  if (!survives(decoder.out, [&] { read_rows(decoder.info, picture, line.data()); })) fail();
+  return picture;
+}
+
+}  // namespace varve::io

@@ -1,0 +1,96 @@
+#include "nn/check.h"
+#include "nn/state.h"
+
+namespace varve::nn {
+namespace {
+
+// [N, T, D] -> [N, heads, T, D / heads]
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return transpose(varve::reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
+}
+
+std::int64_t hidden_width(std::int64_t width, const TransformerOptions& options) {
+  check_size("transformer_block", "the width", width);
+  check_size("transformer_block", "the hidden width", options.hidden, 0);
+  return options.hidden ? options.hidden : 4 * width;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(std::int64_t heads, MultiHeadOptions options)
+    : heads_(heads), options_(options), out_proj_(Dense::kAsInput, {.bias = options.bias}), drop_(options.dropout) {
+  check_size("multi_head_attention", "the number of heads", heads);
+  add("out_proj", out_proj_);
+  add("dropout", drop_);
+  learns_size();
+}
+
+Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode); }
+
+Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode) {
+  const Frame frame(state()->name);
+  const Tensor y = mix(query, memory, mode);
+  if (!state()->called) state()->first_call(*this, query);
+  return y;
+}
+
+Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode mode) {
+  check_rank(where(), query, 3, "[N, T, D]");
+  check_rank(where(), memory, 3, "[N, T, D]");
+  if (const State::Entry* made = state()->find("in_proj_weight"))
+    check_features(where(), "input features", made->variable.shape()[0], query);
+  const std::int64_t width = query.dim(2);
+  check_features(where(), "features of the memory, as the query has", width, memory);
+  if (width % heads_ != 0)
+    throw Error(where() + ": " + std::to_string(width) + " features cannot be split into " + std::to_string(heads_) +
+                " heads (input shape " + query.shape().str() + ").");
+  const Tensor weight =
+      compute_type(parameter("in_proj_weight", {width, 3 * width}, init::gates(init::glorot_uniform(), 3),
+                             {.foreign = {ForeignLayout::transposed}}));
+  const Tensor bias = options_.bias ? compute_type(parameter("in_proj_bias", {3 * width}, init::zeros())) : Tensor{};
+  std::vector<Tensor> parts;  // queries, keys, values
+  if (query.node() == memory.node() && query.index() == memory.index()) {
+    parts = split(varve::linear(compute_type(query), weight, bias), 3, 2);
+  } else {
+    const std::vector<Tensor> weights = split(weight, 3, 1);
+    const std::vector<Tensor> biases = options_.bias ? split(bias, 3, 0) : std::vector<Tensor>(3);
+    for (std::size_t i = 0; i < 3; ++i)
+      parts.push_back(varve::linear(compute_type(i == 0 ? query : memory), weights[i], biases[i]));
+  }
+  const Tensor mixed = attention(split_heads(parts[0], heads_), split_heads(parts[1], heads_),
+                                 split_heads(parts[2], heads_), {.causal = options_.causal});
+  const Tensor merged = varve::reshape(transpose(mixed, {0, 2, 1, 3}), query.shape());
+  return drop_(out_proj_(merged, mode), mode);
+}
+
+TransformerBlock::TransformerBlock(std::int64_t width, TransformerOptions options)
+    : options_(std::move(options)),
+      self_attn_(options_.heads, {.causal = options_.causal}),
+      norm1_(layer_norm()),
+      norm2_(layer_norm()),
+      linear1_(hidden_width(width, options_), {.activation = options_.activation}),
+      linear2_(width),
+      drop_(options_.dropout) {
+  if (width % options_.heads != 0)
+    throw Error("transformer_block: a width of " + std::to_string(width) + " cannot be split into " +
+                std::to_string(options_.heads) + " heads.");
+  add("self_attn", self_attn_);
+  add("linear1", linear1_);
+  add("linear2", linear2_);
+  add("norm1", norm1_);
+  add("norm2", norm2_);
+  add("dropout", drop_);
+}
+
+Tensor TransformerBlock::forward(Tensor x, Mode mode) {
+  const auto attend = [&](const Tensor& in) { return drop_(self_attn_(in, mode), mode); };
+  const auto mix = [&](const Tensor& in) { return drop_(linear2_(drop_(linear1_(in, mode), mode), mode), mode); };
+  if (options_.norm_first) {
+    x = x + attend(norm1_(x, mode));
+    return x + mix(norm2_(x, mode));
+  }
+  x = norm1_(x + attend(x), mode);
+  return norm2_(x + mix(x), mode);
+}
+
+}  // namespace varve::nn

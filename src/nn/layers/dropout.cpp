@@ -1,0 +1,24 @@
+#include "nn/state.h"
+#include "varve/nn/layers.h"
+
+namespace varve::nn {
+
+Dropout::Dropout(double rate) : rate_(rate) {
+  if (!(rate >= 0 && rate < 1))
+    throw Error("dropout: the rate is " + std::to_string(rate) + "; expected 0 or more, and less than 1.");
+  if (rate > 0) learns_size();
+}
+
+// The build's seed is in the counter's upper half, so that it is saved with the state; the lower half counts calls.
+Tensor Dropout::forward(Tensor x, Mode mode) {
+  if (rate_ == 0) return x;
+  const auto seed = static_cast<std::uint64_t>(DryRun::seed());
+  Variable counter = buffer("counter", full_int({}, static_cast<std::int64_t>(seed << 32)));
+  if (mode == Mode::infer) return x;
+  const Tensor y = varve::dropout(x, rate_, {.stream = where(), .counter = counter});
+  counter.assign(counter + 1);
+  carry_flattened(x, y);
+  return y;
+}
+
+}  // namespace varve::nn

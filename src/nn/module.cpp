@@ -1,0 +1,183 @@
+#include <utility>
+
+#include "nn/state.h"
+
+namespace varve::nn {
+namespace {
+
+thread_local Watch* innermost_watch = nullptr;
+
+// An operator's error with the module it happened in before it. Modules further out leave it alone.
+struct LocatedError : Error {
+  using Error::Error;
+};
+
+// Operators and layers of the same name begin their messages alike: `conv2d: …` becomes `conv2d "stem": …`.
+LocatedError located(const std::string& where, const std::string& kind, const std::string& what) {
+  if (what.starts_with(where)) return LocatedError(what);
+  if (what.starts_with(kind + ": ")) return LocatedError(where + what.substr(kind.size()));
+  return LocatedError(where + ": " + what);
+}
+
+// Of a layer that is called for the first time inside a trace.
+Error too_late(const std::string& where, const std::string& variable) {
+  return Error(where + ": has no '" + variable +
+               "' yet, and inside a compiled function it is too late to make it.\n"
+               "  Call model.build({…}) with the shape of a sample, or run one batch, before compile.");
+}
+
+bool holds(const Module::State& tree, const Module::State* wanted) {
+  if (&tree == wanted) return true;
+  for (const auto& [name, child] : tree.children)
+    if (holds(*child, wanted)) return true;
+  return false;
+}
+
+}  // namespace
+
+Module::State::Entry* Module::State::find(const std::string& variable) {
+  for (Entry& entry : variables)
+    if (entry.name == variable) return &entry;
+  return nullptr;
+}
+
+void Module::State::first_call(const Module& module, const Tensor& x) {
+  called = true;
+  kind = module.kind();
+  if (x.rank() > 0) sample = Shape(std::vector<std::int64_t>(x.shape().begin() + 1, x.shape().end()));
+  dtype = x.dtype();
+  apply_patterns();
+}
+
+Module::Module() : state_(std::make_shared<State>()) {}
+
+std::string Module::where() const {
+  const std::string path = Frame::current() ? Frame::current()->path() : state_->name;
+  return path.empty() ? kind() : kind() + " \"" + path + "\"";
+}
+
+Tensor Module::operator()(const Tensor& x, Mode mode) {
+  const Frame frame(state_->name);
+  if (!x.defined()) throw Error(where() + ": the input is an undefined Tensor.");
+  Tensor y;
+  try {
+    y = forward(x, mode);
+    if (!y.defined()) throw Error("forward() returned an undefined Tensor.");
+  } catch (const LocatedError&) {
+    throw;
+  } catch (const Error& error) {
+    throw located(where(), kind(), error.what());
+  }
+  if (!state_->called) state_->first_call(*this, x);
+  if (!innermost_watch) return y;
+  // What the watch calls is not watched by it again.
+  Watch* const watch = std::exchange(innermost_watch, innermost_watch->outer_);
+  struct Restore {
+    Watch* watch;
+    ~Restore() { innermost_watch = watch; }
+  } const restore{watch};
+  const Tensor seen = watch->see_({*this, frame.path(), frame.depth(), x, y});
+  carry_flattened(y, seen);
+  return seen;
+}
+
+void Module::build(const Shape& sample, const BuildOptions& options) {
+  if (tracing()) throw Error(where() + ": build() inside a compiled function; call it before.");
+  if (options.batch < 1)
+    throw Error(where() + ": build: the batch is " + std::to_string(options.batch) + "; expected 1 or more.");
+  Shape batch{options.batch};
+  for (const std::int64_t size : sample) {
+    if (size < 1) throw Error(where() + ": build: sample shape " + sample.str() + " has a size below 1.");
+    batch.push_back(size);
+  }
+  {
+    const DryRun dry(options.seed);
+    (*this)(zeros(batch, options.dtype), Mode::infer);
+  }
+  std::vector<Variable> renamed;
+  each_entry(*state_, [&](const std::string& path, State::Entry& entry) {
+    for (const Variable& done : renamed)
+      if (done.same(entry.variable)) return;  // a tied one keeps the first of its names
+    entry.variable.rename(path);
+    renamed.push_back(entry.variable);
+  });
+  state_->sample = sample;
+  state_->dtype = options.dtype;
+}
+
+void Module::add(const std::string& name, Module& child) {
+  if (name.empty() || name.find('.') != std::string::npos)
+    throw Error(kind() + ": a module inside it cannot be named '" + name + "': names are not empty and have no dot.");
+  for (const auto& [taken, state] : state_->children)
+    if (taken == name) throw Error(kind() + ": has two modules named '" + name + "'.");
+  if (holds(*child.state_, state_.get())) throw Error(kind() + ": cannot hold itself as '" + name + "'.");
+  child.state_->name = name;
+  child.state_->kind = child.kind();
+  state_->children.emplace_back(name, child.state_);
+}
+
+void Module::learns_size() { state_->learns_size = true; }
+
+Variable Module::parameter(const std::string& name, const Shape& shape, const Initializer& initial) {
+  return parameter(name, shape, initial, {});
+}
+
+Variable Module::parameter(const std::string& name, const Shape& shape, const Initializer& initial,
+                           const ParameterOptions& options) {
+  if (const State::Entry* made = state_->find(name)) {
+    if (made->variable.shape() != shape)
+      throw Error(where() + ": '" + name + "' has shape " + made->variable.shape().str() + ", this input needs " +
+                  shape.str() + ".");
+    return made->variable;
+  }
+  if (tracing()) throw too_late(where(), name);
+  const std::string path = join_path(Frame::current() ? Frame::current()->path() : state_->name, name);
+  const Tensor values = initial(shape, options.fans, {.seed = DryRun::seed(), .stream = path});
+  if (values.shape() != shape)
+    throw Error(where() + ": the initialiser of '" + name + "' gave shape " + values.shape().str() + " for " +
+                shape.str() + ".");
+  const Variable variable(path, values.eval());
+  state_->variables.push_back({name, variable, true, options.foreign, false});
+  return variable;
+}
+
+Variable Module::buffer(const std::string& name, const Tensor& initial) {
+  State::Entry* made = state_->find(name);
+  // Another build may give what is carried another batch size.
+  const bool again = made && made->carried && made->variable.type() != initial.type() && DryRun::building();
+  if (made && !again) {
+    if (made->variable.type() != initial.type())
+      throw Error(where() + ": '" + name + "' is " + made->variable.type().str() + ", this input needs " +
+                  initial.type().str() + ".");
+    return made->variable;
+  }
+  if (tracing()) throw too_late(where(), name);
+  const std::string path = join_path(Frame::current() ? Frame::current()->path() : state_->name, name);
+  const Variable variable(path, initial.eval(), false);
+  if (again)
+    made->variable = variable;
+  else
+    state_->variables.push_back({name, variable, false, {}, false});
+  return variable;
+}
+
+Variable Module::carried(const std::string& name, const Tensor& initial) {
+  const Variable variable = buffer(name, initial);
+  state_->find(name)->carried = true;
+  return variable;
+}
+
+void Module::share(const std::string& name, const Variable& variable) {
+  if (const State::Entry* made = state_->find(name)) {
+    if (!made->variable.same(variable)) throw Error(where() + ": '" + name + "' is a variable already.");
+    return;
+  }
+  state_->variables.push_back({name, variable, true, {}, false});
+}
+
+Watch::Watch(std::function<Tensor(const Call&)> see) : see_(std::move(see)), outer_(innermost_watch) {
+  innermost_watch = this;
+}
+Watch::~Watch() { innermost_watch = outer_; }
+
+}  // namespace varve::nn

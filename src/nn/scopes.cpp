@@ -1,0 +1,61 @@
+// What is alive for a while on one thread: calls, dry runs, watches, a precision, and the images behind flat tensors.
+#include <algorithm>
+
+#include "nn/state.h"
+
+namespace varve::nn {
+namespace {
+
+thread_local const Frame* current_frame = nullptr;
+thread_local const DryRun* current_dry_run = nullptr;
+thread_local DType current_precision = f32;
+
+struct Flattened {
+  std::weak_ptr<ir::Node> node;
+  Shape image;
+};
+thread_local std::vector<Flattened> flattened;  // those that died are dropped when one is added
+
+}  // namespace
+
+Frame::Frame(const std::string& name)
+    : path_(current_frame ? join_path(current_frame->path_, name) : name),
+      depth_(current_frame ? current_frame->depth_ + 1 : 0),
+      scope_(name),
+      outer_(std::exchange(current_frame, this)) {}
+Frame::~Frame() { current_frame = outer_; }
+const Frame* Frame::current() { return current_frame; }
+
+DryRun::DryRun(bool building, std::int64_t seed)
+    : building_(building), seed_(seed), outer_(std::exchange(current_dry_run, this)) {}
+DryRun::~DryRun() { current_dry_run = outer_; }
+bool DryRun::active() { return current_dry_run != nullptr; }
+bool DryRun::building() { return current_dry_run && current_dry_run->building_; }
+std::int64_t DryRun::seed() { return current_dry_run ? current_dry_run->seed_ : 0; }
+
+Precision::Precision(DType dtype) : saved_(current_precision) {
+  if (!is_floating(dtype))
+    throw Error(std::string("precision: expected f32, bf16, f16 or f64, got ") + name(dtype) + ".");
+  current_precision = dtype;
+}
+Precision::~Precision() { current_precision = saved_; }
+DType Precision::current() { return current_precision; }
+Tensor compute_type(const Tensor& x) { return is_floating(x.dtype()) ? x.to(current_precision) : x; }
+
+void note_flattened(const Tensor& flat, const Shape& image) {
+  std::erase_if(flattened, [](const Flattened& known) { return known.node.expired(); });
+  flattened.push_back({flat.node(), image});
+}
+
+Shape flattened_image(const Tensor& x) {
+  for (const Flattened& known : flattened)
+    if (known.node.lock() == x.node()) return known.image;
+  return {};
+}
+
+void carry_flattened(const Tensor& from, const Tensor& to) {
+  if (from.node() == to.node() || from.shape() != to.shape()) return;
+  if (const Shape image = flattened_image(from); image.rank()) note_flattened(to, image);
+}
+
+}  // namespace varve::nn

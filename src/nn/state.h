@@ -1,0 +1,98 @@
+// What copies of a module share, and what stands between a call and the modules around it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/nn/module.h"
+
+namespace varve::nn {
+
+// Points to other States only, never to Module objects: those are copied and moved freely.
+struct Module::State {
+  struct Entry {
+    std::string name;
+    Variable variable;
+    bool parameter = true;
+    ForeignLayout foreign = {};
+    bool carried = false;  // zeroed by reset_state()
+  };
+  struct Pattern {
+    std::string text;
+    bool trainable = false;
+  };
+
+  std::string name;  // what the last add() called it
+  std::string kind;  // for messages about modules that have never been called
+  std::vector<std::pair<std::string, std::shared_ptr<State>>> children;
+  std::vector<Entry> variables;
+  bool learns_size = false;
+  bool called = false;
+  std::vector<Pattern> patterns;  // freeze() and unfreeze() in order: variables may be made after them
+
+  // Of the first batch, or of build(): what summarize() runs.
+  Shape sample = {};
+  DType dtype = f32;
+
+  Entry* find(const std::string& variable);
+  void first_call(const Module& module, const Tensor& x);  // it has made its variables
+  void apply_patterns();
+};
+
+// The variables of a tree under their paths: a module's own, then its children's in order. Tied ones come several
+// times.
+using SeeEntry = std::function<void(const std::string& path, Module::State::Entry& entry)>;
+void each_entry(Module::State& root, const SeeEntry& see);
+std::string join_path(const std::string& outer, const std::string& name);
+
+// One module call in progress on this thread.
+class Frame {
+ public:
+  explicit Frame(const std::string& name);
+  ~Frame();
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+
+  const std::string& path() const { return path_; }
+  int depth() const { return depth_; }
+  static const Frame* current();  // null outside of module calls
+
+ private:
+  std::string path_;
+  int depth_;
+  Scope scope_;
+  const Frame* outer_;
+};
+
+// While one is alive, module calls on this thread are made for their shapes only: what is carried from batch to batch
+// is neither read nor assigned. With a seed it is build()'s, and makes variables.
+class DryRun {
+ public:
+  DryRun() : DryRun(false, 0) {}
+  explicit DryRun(std::int64_t seed) : DryRun(true, seed) {}
+  ~DryRun();
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+
+  static bool active();
+  static bool building();
+  static std::int64_t seed();  // 0 outside of build()
+
+ private:
+  DryRun(bool building, std::int64_t seed);
+  bool building_;
+  std::int64_t seed_;
+  const DryRun* outer_;
+};
+
+// Which tensors of this thread are flattened images [H, W, C]: PyTorch flattens [C, H, W], so the weights of a dense
+// layer on top of one have their rows in another order there.
+void note_flattened(const Tensor& flat, const Shape& image);
+Shape flattened_image(const Tensor& x);                      // empty when x is not known to be one
+void carry_flattened(const Tensor& from, const Tensor& to);  // `to` has the same columns
+
+}  // namespace varve::nn

@@ -1,0 +1,136 @@
+// What a module answers about the variables of its tree.
+#include <unordered_set>
+
+#include "nn/state.h"
+
+namespace varve::nn {
+namespace {
+
+void walk(const std::string& path, Module::State& state, const SeeEntry& see) {
+  for (Module::State::Entry& entry : state.variables) see(join_path(path, entry.name), entry);
+  for (const auto& [name, child] : state.children) walk(join_path(path, name), *child, see);
+}
+
+// As a shell matches: * any text, ? one character.
+bool matches(const std::string& text, const std::string& pattern) {
+  std::size_t t = 0, p = 0, star = std::string::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+// The first module of the tree whose variables are still to be made.
+struct Unbuilt {
+  const Module::State* state = nullptr;
+  std::string path;
+};
+Unbuilt first_unbuilt(const std::string& path, const Module::State& state) {
+  if (state.learns_size && !state.called) return {&state, path};
+  for (const auto& [name, child] : state.children)
+    if (Unbuilt found = first_unbuilt(join_path(path, name), *child); found.state) return found;
+  return {};
+}
+
+int set_trainable(Module::State& root, const Module::State::Pattern& pattern) {
+  int matched = 0;
+  each_entry(root, [&](const std::string& path, Module::State::Entry& entry) {
+    if (!entry.parameter || !matches(path, pattern.text)) return;
+    entry.variable.set_trainable(pattern.trainable);
+    ++matched;
+  });
+  return matched;
+}
+
+void remember_pattern(Module::State& state, const Module::State::Pattern& pattern, bool built) {
+  if (set_trainable(state, pattern) == 0 && built) {
+    std::vector<std::string> paths;
+    each_entry(state, [&](const std::string& path, const auto&) { paths.push_back(path); });
+    const std::string guess = nearest(pattern.text, paths);
+    throw Error((pattern.trainable ? "unfreeze: no parameter matches '" : "freeze: no parameter matches '") +
+                pattern.text + "'." + (guess.empty() ? "" : " Did you mean '" + guess + "'?"));
+  }
+  state.patterns.push_back(pattern);
+}
+
+}  // namespace
+
+std::string join_path(const std::string& outer, const std::string& name) {
+  return outer.empty() ? name : name.empty() ? outer : outer + "." + name;
+}
+
+void each_entry(Module::State& root, const SeeEntry& see) { walk("", root, see); }
+
+void Module::State::apply_patterns() {
+  for (const Pattern& pattern : patterns) set_trainable(*this, pattern);
+}
+
+bool Module::built() const { return !first_unbuilt("", *state_).state; }
+
+std::vector<Variable> Module::parameters() const {
+  if (const Unbuilt found = first_unbuilt("", *state_); found.state)
+    throw Error((found.state == state_.get() ? kind() : found.state->kind + " \"" + found.path + "\"") +
+                ": has no parameters yet: layers learn their input size from the first batch.\n"
+                "  Call build({…}) with the shape of a sample, or run a batch, before asking for parameters.");
+  std::vector<Variable> found;
+  std::unordered_set<const void*> seen;
+  each_entry(*state_, [&](const std::string&, const State::Entry& entry) {
+    if (!entry.parameter || !entry.variable.trainable()) return;
+    if (seen.insert(entry.variable.state().get()).second) found.push_back(entry.variable);
+  });
+  return found;
+}
+
+std::vector<NamedVariable> Module::named_variables() const {
+  std::vector<NamedVariable> found;
+  each_entry(*state_, [&](const std::string& path, const State::Entry& entry) {
+    found.push_back({path, entry.variable, entry.parameter, entry.foreign});
+  });
+  return found;
+}
+
+std::int64_t Module::parameter_count() const {
+  std::int64_t count = 0;
+  std::unordered_set<const void*> seen;
+  each_entry(*state_, [&](const std::string&, const State::Entry& entry) {
+    if (entry.parameter && seen.insert(entry.variable.state().get()).second) count += entry.variable.shape().numel();
+  });
+  return count;
+}
+
+Variable Module::variable(const std::string& path) const {
+  Variable found;
+  std::vector<std::string> paths;
+  each_entry(*state_, [&](const std::string& known, const State::Entry& entry) {
+    paths.push_back(known);
+    if (known == path) found = entry.variable;
+  });
+  if (found.state()) return found;
+  const std::string guess = nearest(path, paths);
+  throw Error(kind() + ": has no variable '" + path + "'." +
+              (!guess.empty() ? " Did you mean '" + guess + "'?"
+               : built()      ? ""
+                              : " Its variables are made by build({…}) or by the first batch."));
+}
+
+void Module::freeze(const std::string& pattern) { remember_pattern(*state_, {pattern, false}, built()); }
+void Module::unfreeze(const std::string& pattern) { remember_pattern(*state_, {pattern, true}, built()); }
+
+void Module::reset_state() {
+  each_entry(*state_, [](const std::string&, State::Entry& entry) {
+    if (entry.carried) entry.variable.assign(zeros(entry.variable.shape(), entry.variable.type().dtype));
+  });
+}
+
+}  // namespace varve::nn

@@ -1,0 +1,207 @@
+// An optimiser bound to parameters: clipping, groups, the rule, the assignments.
+#include <cmath>
+
+#include "optim/named.h"
+#include "varve/optim.h"
+
+namespace varve::optim {
+namespace {
+
+// What the groups make of one parameter, and what is remembered for it.
+struct Member {
+  Variable parameter;
+  std::vector<Variable> state;
+  double rate_factor = 1, weight_decay = 0;
+};
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+void check_parameter(const std::string& optimizer, const Variable& parameter, const std::vector<Member>& before) {
+  const DType dtype = parameter.type().dtype;
+  if (dtype != f32 && dtype != f64)
+    throw Error(optimizer + ": parameter " + quoted(parameter.name()) + " is " + parameter.type().str() +
+                "; only f32 and f64 can be learnt: keep a wide copy and cast it in the network.");
+  for (const Member& member : before) {
+    if (member.parameter.same(parameter))
+      throw Error(optimizer + ": parameter " + quoted(parameter.name()) + " is given twice.");
+  }
+}
+
+Tensor global_norm(const std::vector<Tensor>& gradients) {
+  Tensor total;
+  for (const Tensor& g : gradients) {
+    const Tensor squares = sum(square(g)).to(f32);
+    total = total.defined() ? total + squares : squares;
+  }
+  return total.defined() ? sqrt(total) : zeros({});
+}
+
+template <class State>
+State& bound(const std::shared_ptr<State>& state) {
+  if (!state) throw Error("this optimiser is bound to no parameters yet: make it with adam().over(parameters).");
+  return *state;
+}
+
+}  // namespace
+
+struct Bound::State {
+  Optimizer optimizer;
+  std::vector<Variable> parameters;
+  std::vector<Member> members;
+  Variable rate, step;
+
+  std::vector<Tensor> checked(const std::vector<Tensor>& gradients) const;
+  void apply(std::vector<Tensor> gradients, Tensor norm);
+  void update(Member& member, const Tensor& gradient, const Tensor& step_now);
+};
+
+Optimizer::Optimizer(Rule rule, double rate, double weight_decay)
+    : rule_(std::move(rule)), rate_(rate), weight_decay_(weight_decay) {
+  if (!rule_.update) throw Error("optimizer " + quoted(rule_.name) + ": its rule has no update function.");
+  check_at_least(rule_.name + ": rate", rate, 0);
+  check_at_least(rule_.name + ": weight_decay", weight_decay, 0);
+}
+
+Optimizer& Optimizer::clip_norm(double norm) {
+  clip_norm_ = check_at_least(rule_.name + ": clip_norm", norm, 0);
+  return *this;
+}
+
+Optimizer& Optimizer::clip_value(double value) {
+  clip_value_ = check_at_least(rule_.name + ": clip_value", value, 0);
+  return *this;
+}
+
+Optimizer& Optimizer::group(Group group) {
+  if (!group.match) throw Error(rule_.name + ": a group needs a match function.");
+  check_at_least(rule_.name + ": a group's rate", group.rate, 0);
+  if (group.weight_decay) check_at_least(rule_.name + ": a group's weight_decay", *group.weight_decay, 0);
+  groups_.push_back(std::move(group));
+  return *this;
+}
+
+Optimizer& Optimizer::decay_weights_only() {
+  decay_weights_only_ = true;
+  return *this;
+}
+
+Bound Optimizer::over(const std::vector<Variable>& parameters) const {
+  auto state = std::make_shared<Bound::State>(Bound::State{.optimizer = *this,
+                                                           .parameters = parameters,
+                                                           .members = {},
+                                                           .rate = Variable("rate", full({}, rate_), false),
+                                                           .step = Variable("step", zeros({}), false)});
+  for (const Variable& parameter : parameters) {
+    check_parameter(rule_.name, parameter, state->members);
+    const bool decays = !decay_weights_only_ || parameter.shape().rank() >= 2;
+    Member member{.parameter = parameter, .state = {}, .rate_factor = 1, .weight_decay = decays ? weight_decay_ : 0};
+    for (const Group& group : groups_) {
+      if (!group.match(parameter)) continue;
+      member.rate_factor = group.rate;
+      member.weight_decay = group.weight_decay.value_or(member.weight_decay);
+      break;
+    }
+    for (const std::string& name : rule_.state) {
+      const Tensor start = zeros(parameter.shape(), parameter.type().dtype);
+      member.state.emplace_back(name + "." + parameter.name(), start, false);
+    }
+    state->members.push_back(std::move(member));
+  }
+  Bound bound;
+  bound.state_ = std::move(state);
+  return bound;
+}
+
+// The gradients, as wide as their parameters.
+std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) const {
+  const std::string& name = optimizer.name();
+  if (gradients.size() != members.size())
+    throw Error(name + ": expected " + std::to_string(members.size()) + " gradients, one for each parameter, got " +
+                std::to_string(gradients.size()) + ".");
+  std::vector<Tensor> wide;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Variable& parameter = members[i].parameter;
+    const std::string which = name + ": the gradient of " + quoted(parameter.name());
+    if (!gradients[i].defined()) throw Error(which + " is undefined.");
+    if (gradients[i].shape() != parameter.shape())
+      throw Error(which + " has shape " + gradients[i].shape().str() + ", but the parameter has " +
+                  parameter.shape().str() + ". Are the gradients in the order of the parameters?");
+    const DType dtype = parameter.type().dtype;
+    wide.push_back(gradients[i].dtype() == dtype ? gradients[i] : gradients[i].to(dtype));
+  }
+  return wide;
+}
+
+// `norm` is that of the gradients, where somebody has already computed it.
+void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
+  const double value = optimizer.clips_value(), most = optimizer.clips_norm();
+  if (value > 0) {
+    for (Tensor& g : gradients) g = clip(g, -value, value);
+    norm = {};
+  }
+  if (most > 0) {
+    if (!norm.defined()) norm = global_norm(gradients);
+    const Tensor scale = minimum(1, most / norm);
+    for (Tensor& g : gradients) g = g * scale.to(g.dtype());
+  }
+  const Tensor step_now = step.value() + 1;
+  step.assign(step_now);
+  for (std::size_t i = 0; i < members.size(); ++i) update(members[i], gradients[i], step_now);
+}
+
+void Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {
+  const Optimizer::Rule& rule = optimizer.rule_;
+  Optimizer::Slot slot{.parameter = member.parameter.value(),
+                       .gradient = gradient,
+                       .state = {},
+                       // A factor of 1 is left out, so that the update stays one operator.
+                       .rate = member.rate_factor == 1 ? rate.value() : rate.value() * member.rate_factor,
+                       .step = step_now,
+                       .weight_decay = member.weight_decay};
+  for (const Variable& variable : member.state) slot.state.push_back(variable.value());
+  const Updated updated = rule.update(slot);
+  if (updated.state.size() != member.state.size())
+    throw Error(rule.name + ": its rule gave " + std::to_string(updated.state.size()) + " states, but names " +
+                std::to_string(member.state.size()) + ".");
+  member.parameter.assign(updated.parameter);
+  for (std::size_t i = 0; i < member.state.size(); ++i) member.state[i].assign(updated.state[i]);
+}
+
+void Bound::apply(const std::vector<Tensor>& gradients) {
+  State& state = bound(state_);
+  const Scope scope(state.optimizer.name());
+  state.apply(state.checked(gradients), {});
+}
+
+Tensor Bound::apply_with_norm(const std::vector<Tensor>& gradients) {
+  State& state = bound(state_);
+  const Scope scope(state.optimizer.name());
+  std::vector<Tensor> wide = state.checked(gradients);
+  Tensor norm = global_norm(wide);
+  state.apply(std::move(wide), norm);
+  return norm;
+}
+
+const std::vector<Variable>& Bound::parameters() const { return bound(state_).parameters; }
+
+std::vector<Variable> Bound::state() const {
+  std::vector<Variable> all;
+  const State& state = bound(state_);
+  for (const Member& member : state.members) all.insert(all.end(), member.state.begin(), member.state.end());
+  all.push_back(state.step);
+  all.push_back(state.rate);
+  return all;
+}
+
+Variable Bound::rate() const { return bound(state_).rate; }
+
+double Bound::current_rate() const { return bound(state_).rate.value().item<float>(); }
+
+void Bound::set_rate(double rate) {
+  check_at_least(bound(state_).optimizer.name() + ": rate", rate, 0);
+  bound(state_).rate.assign(full({}, rate));
+}
+
+std::int64_t Bound::steps() const { return std::llround(bound(state_).step.value().item<float>()); }
+
+}  // namespace varve::optim

@@ -1,0 +1,221 @@
+#include "varve/train/config.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "train/config_keys.h"
+#include "varve/io.h"
+#include "varve/zoo.h"
+
+namespace varve::train {
+
+using text::Place;
+using text::Value;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kTopKeys = {"name", "input", "layer", "block", "network", "sizes", "train"};
+
+std::vector<std::string> row_names() {
+  std::vector<std::string> names;
+  for (const KeyRow& row : key_rows()) names.push_back(row.key.name);
+  return names;
+}
+
+// A thing without options is written as its name alone.
+Value simplified(const Value& value) {
+  if (value.kind == Value::table && value.fields.size() == 1 && value.find("name")) return *value.find("name");
+  Value result = value;
+  for (Value& item : result.items) item = simplified(item);
+  return result;
+}
+
+void read_train(Config& config, const Value& train, const std::string& file) {
+  if (train.kind != Value::table) Place{file, "train"}.expected(train, "a table");
+  for (const auto& [key, value] : train.fields) {
+    const KeyRow* row = find_row(key);
+    if (!row) Place{file, "train"}.fail(value, "unknown key '" + key + "'." + text::did_you_mean(key, row_names()));
+    row->set(config, value, {file, key});
+  }
+}
+
+void read_sizes(Config& config, const Value& sizes, const Place& place) {
+  if (sizes.kind != Value::table) place.expected(sizes, "a table");
+  for (const auto& [key, value] : sizes.fields) config.sizes[key] = place.inside(key).number(value, 0, 1e12);
+}
+
+void read_network(Config& config, const Value& document, const std::string& text, const std::string& file) {
+  const Value* network = document.find("network");
+  if (network) {
+    const Place place{file, "network"};
+    if (document.find("layer")) place.fail(*network, "the file has layers of its own: leave one of the two out.");
+    config.network = place.word(*network);
+    try {
+      zoo::find(config.network);
+    } catch (const Error& e) {
+      place.fail(*network, e.what());
+    }
+    if (const Value* sizes = document.find("sizes")) read_sizes(config, *sizes, {file, "sizes"});
+    return;
+  }
+  if (const Value* sizes = document.find("sizes"))
+    Place{file, "sizes"}.fail(*sizes, "only networks of the zoo have sizes; these layers say theirs themselves.");
+  nn::network_from_toml(text, file);  // what is wrong with the layers is said now, with the file's own lines
+  Value layers;
+  for (const auto& [key, value] : document.fields)
+    if (key == "input" || key == "layer" || key == "block") layers.set(key, value);
+  config.layers = text::toml_document(layers);
+}
+
+// ---- key=value
+
+bool is_size(const Config& config, const std::string& key) {
+  if (config.network.empty()) return false;
+  const std::vector<std::string>& sizes = zoo::find(config.network).sizes;
+  return key == "classes" || std::find(sizes.begin(), sizes.end(), key) != sizes.end();
+}
+
+Value one_value(const std::string& word) {
+  try {
+    return text::parse_toml_value(word);
+  } catch (const Error&) {
+    return Value::of(word);  // a bare word
+  }
+}
+
+// "a,b" for a key that takes several is ["a", "b"].
+Value value_of(const std::string& word, const KeyRow* row) {
+  const bool list = row && row->key.type.starts_with("array") && word.find(',') != std::string::npos;
+  if (!list || word.find_first_of("[{\"'") != std::string::npos) return one_value(word);
+  Value all;
+  all.kind = Value::array;
+  for (std::size_t at = 0; at <= word.size();) {
+    const std::size_t end = std::min(word.find(',', at), word.size());
+    all.items.push_back(one_value(word.substr(at, end - at)));
+    at = end + 1;
+  }
+  return all;
+}
+
+[[noreturn]] void unknown_override(const Config& config, const std::string& key) {
+  std::vector<std::string> known = row_names();
+  known.insert(known.end(), {"rate", "name"});
+  if (!config.network.empty()) {
+    const std::vector<std::string>& sizes = zoo::find(config.network).sizes;
+    known.insert(known.end(), sizes.begin(), sizes.end());
+    known.push_back("classes");
+  }
+  throw Error("unknown key '" + key + "'." + text::did_you_mean(key, known) +
+              (nearest(key, known).empty() ? " `varve schema` lists the keys." : ""));
+}
+
+void set_inside(Config& config, const KeyRow& row, const std::string& field, const Value& value) {
+  Value table = row.get(config);
+  if (table.kind != Value::table) throw Error(row.key.name + ": has nothing inside it to set, got '." + field + "'.");
+  table.set(field, value);
+  row.set(config, table, {"", row.key.name});
+}
+
+void apply_override(Config& config, const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0) throw Error("expected key=value, got '" + setting + "'.");
+  std::string key = setting.substr(0, equals);
+  const std::string word = setting.substr(equals + 1);
+  if (key == "name") return static_cast<void>(config.name = word);
+  if (key == "rate") key = "optimizer.rate";
+  if (!find_row(key) && is_size(config, key)) key = "sizes." + key;
+  const std::size_t dot = key.find('.');
+  const std::string head = key.substr(0, dot), field = dot == std::string::npos ? "" : key.substr(dot + 1);
+  if (head == "sizes" && !field.empty() && !config.network.empty()) {
+    config.sizes[field] = Place{"", field}.number(one_value(word), 0, 1e12);
+    return;
+  }
+  const KeyRow* row = find_row(head);
+  if (!row) unknown_override(config, head);
+  const Value value = value_of(word, field.empty() ? row : nullptr);
+  if (field.empty())
+    row->set(config, value, {"", key});
+  else
+    set_inside(config, *row, field, value);
+}
+
+void check_name(const Config& config) {
+  if (config.name.empty() || config.name.size() > 200 || config.name.find('/') != std::string::npos ||
+      config.name.find('\0') != std::string::npos || config.name.starts_with("."))
+    throw Error("name: expected a word that can name a folder, got " + text::quoted(config.name) + ".");
+}
+
+}  // namespace
+
+std::string Config::toml() const {
+  std::string text = "name = " + text::quoted(name) + "\n";
+  if (network.empty()) {
+    text += layers;
+  } else {
+    text += "network = " + text::quoted(network) + "\n";
+    if (!sizes.empty()) text += "\n[sizes]\n";
+    for (const auto& [key, number] : sizes) {
+      const Value value = named_value({"", {{key, number}}});
+      text += text::toml_key(key) + " = " + value.find(key)->str() + "\n";
+    }
+  }
+  text += "\n[train]\n";
+  for (const KeyRow& row : key_rows()) text += row.key.name + " = " + simplified(row.get(*this)).str() + "\n";
+  return text;
+}
+
+Config config_from_toml(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+  const Value document = text::parse_toml(text, name);
+  for (const auto& [key, value] : document.fields)
+    if (std::find(kTopKeys.begin(), kTopKeys.end(), key) == kTopKeys.end()) {
+      const bool inside = find_row(key) != nullptr;
+      Place{name, ""}.fail(value, "unknown key '" + key + "'." +
+                                      (inside ? " It belongs under [train]." : text::did_you_mean(key, kTopKeys)));
+    }
+  Config config;
+  config.name = fs::path(name).stem().string();
+  if (const Value* given = document.find("name")) config.name = Place{name, "name"}.word(*given);
+  read_network(config, document, text, name);
+  if (const Value* train = document.find("train"))
+    read_train(config, *train, name);
+  else if (!config.network.empty())
+    config.data.clear();
+  for (const std::string& setting : overrides) apply_override(config, setting);
+  check_name(config);
+  return config;
+}
+
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& overrides) {
+  const fs::path path = name_or_path;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    const std::string file = (path / "config.toml").string();
+    if (!fs::exists(file, ignored))
+      throw Error(name_or_path + ": is a folder without config.toml, so not the folder of a run.");
+    return config_from_toml(load_text(file, 8 << 20), file, overrides);
+  }
+  if (name_or_path.ends_with(".toml") || fs::exists(path, ignored))
+    return config_from_toml(load_text(name_or_path, 8 << 20), name_or_path, overrides);
+  const zoo::Entry& entry = zoo::find(name_or_path);
+  std::string text = "network = " + text::quoted(entry.name) + "\n";
+  if (!entry.train.empty()) text += entry.train.starts_with("[train]") ? entry.train : "[train]\n" + entry.train;
+  return config_from_toml(text, entry.name, overrides);
+}
+
+nn::Layer make_network(const Config& config) {
+  if (config.network.empty()) return nn::layer(nn::network_from_toml(config.layers, config.name).network);
+  return zoo::make(config.network, config.sizes);
+}
+
+TensorType network_input(const Config& config) {
+  if (config.network.empty()) {
+    const nn::TextNetwork network = nn::network_from_toml(config.layers, config.name);
+    return {network.dtype, network.input};
+  }
+  const zoo::Entry& entry = zoo::find(config.network);
+  return {entry.dtype, entry.input};
+}
+
+}  // namespace varve::train

@@ -1,0 +1,249 @@
+#include "train/config_keys.h"
+
+#include <algorithm>
+
+#include "varve/data.h"
+#include "varve/optim.h"
+#include "varve/train.h"
+
+namespace varve::train {
+
+using text::Place;
+using text::Value;
+
+namespace {
+
+constexpr double kHuge = 1e12;
+
+// Runs `check`, and puts the place before what it complains about.
+template <class F>
+void located(const Place& place, const Value& at, const F& check) {
+  try {
+    check();
+  } catch (const Error& e) {
+    place.fail(at, e.what());
+  }
+}
+
+Value list_of(const std::vector<Value>& items) {
+  Value list;
+  list.kind = Value::array;
+  list.items = items;
+  return list;
+}
+
+// ---- rows for plain fields
+
+struct Doc {
+  const char* name;
+  const char* doc;
+};
+
+KeyRow whole_row(Doc d, std::int64_t Config::*field, std::int64_t low, std::int64_t high = 1'000'000'000) {
+  return {{d.name, "integer", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) { c.*field = p.whole(v, low, high); },
+          [=](const Config& c) { return Value::of(c.*field); }};
+}
+KeyRow whole_row(Doc d, int Config::*field, std::int64_t low, std::int64_t high) {
+  return {{d.name, "integer", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) { c.*field = static_cast<int>(p.whole(v, low, high)); },
+          [=](const Config& c) { return Value::of(static_cast<std::int64_t>(c.*field)); }};
+}
+KeyRow number_row(Doc d, double Config::*field, double low, double high) {
+  return {{d.name, "number", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) { c.*field = p.number(v, low, high); },
+          [=](const Config& c) { return Value::of(c.*field); }};
+}
+KeyRow flag_row(Doc d, bool Config::*field) {
+  return {{d.name, "boolean", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) { c.*field = p.flag(v); },
+          [=](const Config& c) { return Value::of(c.*field); }};
+}
+KeyRow word_row(Doc d, std::string Config::*field, std::function<void(const std::string&)> check = {}) {
+  return {{d.name, "string", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) {
+            if (check) located(p, v, [&] { check(Place{}.word(v)); });
+            c.*field = p.word(v);
+          },
+          [=](const Config& c) { return Value::of(c.*field); }};
+}
+KeyRow words_row(Doc d, std::vector<std::string> Config::*field, std::function<void(const std::string&)> check = {}) {
+  return {{d.name, "array of strings", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) {
+            const std::vector<std::string> words = p.words(v);
+            if (check)
+              for (const std::string& word : words) located(p, v, [&] { check(word); });
+            c.*field = words;
+          },
+          [=](const Config& c) {
+            std::vector<Value> items;
+            for (const std::string& word : c.*field) items.push_back(Value::of(word));
+            return list_of(items);
+          }};
+}
+KeyRow numbers_row(Doc d, std::vector<double> Config::*field) {
+  return {{d.name, "array of numbers", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) { c.*field = p.numbers(v); },
+          [=](const Config& c) {
+            std::vector<Value> items;
+            for (const double number : c.*field) items.push_back(Value::of(number));
+            return list_of(items);
+          }};
+}
+KeyRow named_row(Doc d, Named Config::*field, std::function<void(const Named&)> check) {
+  return {{d.name, "name or {name = {options}}", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) {
+            const Named named = read_named(v, p);
+            located(p, v, [&] { check(named); });
+            c.*field = named;
+          },
+          [=](const Config& c) { return named_value(c.*field); }};
+}
+
+// ---- rows of their own
+
+void check_data(const Named& named) {
+  if (named.name.find(':') != std::string::npos || named.name.empty()) return;  // folder:path and its like
+  std::vector<std::string> known;
+  for (const data::CatalogEntry& entry : data::catalog()) {
+    known.push_back(entry.name);
+    if (entry.name != named.name) continue;
+    for (const auto& option : named.options)
+      if (std::find(entry.options.begin(), entry.options.end(), option.first) == entry.options.end())
+        throw Error("data set '" + named.name + "' has no option '" + option.first + "'." +
+                    text::did_you_mean(option.first, entry.options));
+    return;
+  }
+  throw Error("unknown data set '" + named.name + "'." + text::did_you_mean(named.name, known) +
+              " `varve datasets` lists them; folder:PATH, csv:PATH, chars:PATH and npz:PATH read your own.");
+}
+
+KeyRow data_row() {
+  return {{"data", "name or {name = {options}}", "",
+           "the data set: a name that `varve datasets` lists, or folder:PATH, csv:PATH, chars:PATH, npz:PATH"},
+          [](Config& c, const Value& v, const Place& p) {
+            const Named named = read_named(v, p);
+            located(p, v, [&] { check_data(named); });
+            c.data = named.name;
+            c.data_options = {named.options.begin(), named.options.end()};
+          },
+          [](const Config& c) {
+            return named_value({c.data, Numbers(c.data_options.begin(), c.data_options.end())});
+          }};
+}
+
+KeyRow augment_row() {
+  return {{"augment", "array of names or {name = {options}}", "",
+           "done to training images: crop, flip, rotate, scale, cutout, jitter, noise"},
+          [](Config& c, const Value& v, const Place& p) {
+            std::vector<Named> all;
+            for (const Value& item : v.kind == Value::array ? v.items : std::vector<Value>{v}) {
+              all.push_back(read_named(item, p));
+              located(p, item, [&] { data::transform_by_name(all.back().name, all.back().options); });
+            }
+            c.augment = all;
+          },
+          [](const Config& c) {
+            std::vector<Value> items;
+            for (const Named& named : c.augment) items.push_back(named_value(named));
+            return list_of(items);
+          }};
+}
+
+void check_precision(const std::string& word) {
+  const std::vector<std::string> known = {"f32", "bf16"};
+  if (std::find(known.begin(), known.end(), word) == known.end())
+    throw Error("unknown precision '" + word + "'. Known: f32, bf16.");
+}
+
+std::vector<KeyRow> data_rows() {
+  return {
+      data_row(),
+      augment_row(),
+      numbers_row({"mean", "subtracted from all samples, by channel or one number"}, &Config::mean),
+      numbers_row({"deviation", "all samples are divided by it, by channel or one number"}, &Config::deviation),
+      number_row({"validation", "share of the training data held out, where the set has no part of its own; 0: none"},
+                 &Config::validation, 0, 0.9),
+      number_row({"mixup", "α of mixup; 0: off"}, &Config::mixup, 0, 100),
+      whole_row({"workers", "threads that read ahead"}, &Config::workers, 1, 256),
+  };
+}
+
+std::vector<KeyRow> learning_rows() {
+  return {
+      word_row({"loss", "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction"}, &Config::loss,
+               [](const std::string& word) { loss_by_name(word); }),
+      words_row({"metrics", "measured beside the loss: accuracy, top5, f1, auc…; empty: what fits"}, &Config::metrics,
+                [](const std::string& word) { metric_by_name(word); }),
+      named_row({"optimizer", "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb; `rate=` on the command line is its"},
+                &Config::optimizer, [](const Named& n) { optim::by_name(n.name, n.options); }),
+      named_row({"schedule",
+                 "of the rate: constant, step_decay, exponential, milestones, cosine, one_cycle, polynomial, "
+                 "plateau"},
+                &Config::schedule, [](const Named& n) { optim::schedule_by_name(n.name, n.options); }),
+      number_row({"warmup", "epochs in which the rate rises from 0"}, &Config::warmup, 0, 1e6),
+      number_row({"clip_norm", "largest norm of all gradients together; 0: off"}, &Config::clip_norm, 0, kHuge),
+      number_row({"clip_value", "largest entry of a gradient; 0: off"}, &Config::clip_value, 0, kHuge),
+      whole_row({"epochs", "how often the training data is gone through"}, &Config::epochs, 1, 1'000'000),
+      whole_row({"batch", "samples in a step"}, &Config::batch, 1, 1'000'000),
+      whole_row({"accumulate", "batches whose gradients make one step"}, &Config::accumulate, 1, 1'000'000),
+      number_row({"average", "decay of an average of the weights that is used in their place; 0: off"},
+                 &Config::average, 0, 1),
+      number_row({"label_smoothing", "of cross_entropy"}, &Config::label_smoothing, 0, 1),
+      whole_row({"patience", "epochs without progress before it stops; 0: never"}, &Config::patience, 0, 1'000'000),
+  };
+}
+
+std::vector<KeyRow> run_rows() {
+  return {
+      whole_row({"seed", "of weights, order of samples and everything random"}, &Config::seed, 0),
+      word_row({"precision", "f32, or bf16 for the products with master weights in f32"}, &Config::precision,
+               check_precision),
+      word_row({"device", "where it computes: cpu, reference"}, &Config::device),
+      whole_row({"threads", "how many; 0: all cores"}, &Config::threads, 0, 1024),
+      flag_row({"deterministic", "the same bits for any number of threads"}, &Config::deterministic),
+      flag_row({"tensorboard", "event files in the run's folder"}, &Config::tensorboard),
+      number_row({"save_seconds", "a checkpoint at least this often"}, &Config::save_seconds, 0, kHuge),
+      whole_row({"save_steps", "and after so many steps; 0: off"}, &Config::save_steps, 0),
+      word_row({"weights", "a safetensors file to start from"}, &Config::weights),
+      words_row({"freeze", "parameters that stay as they are: paths, with * and ?"}, &Config::freeze),
+      flag_row({"reinitialize_mismatched", "weights whose shapes differ start anew"}, &Config::reinitialize_mismatched),
+      word_row({"runs", "the folder that run folders are made in"}, &Config::runs),
+  };
+}
+
+std::vector<KeyRow> all_rows() {
+  std::vector<KeyRow> rows = data_rows();
+  for (const auto& part : {learning_rows(), run_rows()}) rows.insert(rows.end(), part.begin(), part.end());
+  const Config standard;
+  for (KeyRow& row : rows) {
+    const Value value = row.get(standard);
+    const bool name_only = value.kind == Value::table && value.fields.size() == 1;
+    row.key.standard = (name_only ? value.fields.front().second : value).str();
+  }
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<KeyRow>& key_rows() {
+  static const std::vector<KeyRow> rows = all_rows();
+  return rows;
+}
+
+const KeyRow* find_row(const std::string& name) {
+  for (const KeyRow& row : key_rows())
+    if (row.key.name == name) return &row;
+  return nullptr;
+}
+
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> keys = [] {
+    std::vector<ConfigKey> all;
+    for (const KeyRow& row : key_rows()) all.push_back(row.key);
+    return all;
+  }();
+  return keys;
+}
+
+}  // namespace varve::train

@@ -1,0 +1,177 @@
+#include "train/evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "varve/ops.h"
+
+namespace varve::train {
+namespace {
+
+const Tensor& target_of(const Loss& loss, const Tensor& x, const Tensor& y) { return loss.of_input ? x : y; }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tensor& target,
+                            const std::vector<Metric>& metrics) {
+  std::vector<Tensor> measured = {cast(loss, f32)};
+  for (const Metric& metric : metrics) measured.push_back(metric.sums(output, target));
+  return measured;
+}
+
+void Totals::add(const std::vector<Tensor>& measured, std::int64_t samples) {
+  last_loss_ = measured[0].item<float>();
+  loss_ += last_loss_ * static_cast<double>(samples);
+  samples_ += static_cast<double>(samples);
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const std::vector<float> batch = measured[i + 1].to_vector<float>();
+    sums_[i].resize(batch.size());
+    for (std::size_t k = 0; k < batch.size(); ++k) sums_[i][k] += batch[k];
+  }
+}
+
+std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
+  std::vector<std::pair<std::string, double>> values = {
+      {prefix + "loss", samples_ > 0 ? loss_ / samples_ : std::numeric_limits<double>::quiet_NaN()}};
+  for (std::size_t i = 0; i < metrics_.size(); ++i)
+    values.push_back({prefix + metrics_[i].name,
+                      sums_[i].empty() ? std::numeric_limits<double>::quiet_NaN() : metrics_[i].value(sums_[i])});
+  return values;
+}
+
+std::vector<double> Totals::flat() const {
+  std::vector<double> flat = {loss_};
+  for (const std::vector<double>& sums : sums_) {
+    flat.push_back(static_cast<double>(sums.size()));
+    flat.insert(flat.end(), sums.begin(), sums.end());
+  }
+  return flat;
+}
+
+void Totals::restore(const std::vector<double>& flat, double samples) {
+  if (flat.empty()) return;
+  samples_ = samples;
+  loss_ = flat[0];
+  std::size_t at = 1;
+  for (std::vector<double>& sums : sums_) {
+    if (at >= flat.size()) throw Error("checkpoint: the metrics are not those of the run that was saved.");
+    const double length = flat[at++];
+    if (!(length >= 0) || length > static_cast<double>(flat.size() - at))
+      throw Error("checkpoint: the sums of its metrics are damaged.");
+    sums.assign(flat.begin() + static_cast<std::ptrdiff_t>(at),
+                flat.begin() + static_cast<std::ptrdiff_t>(at) + static_cast<std::ptrdiff_t>(length));
+    at += static_cast<std::size_t>(length);
+  }
+}
+
+void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t batch, std::int64_t seed) {
+  if (!model.built()) model.build(dataset.x().shape, {.dtype = dataset.x().dtype, .seed = seed, .batch = batch});
+}
+
+Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options)
+    : model_(model), dataset_(dataset), options_(std::move(options)), program_(nullptr) {
+  if (dataset_.size() == 0) throw Error("evaluate: the data set is empty.");
+  if (options_.batch < 1)
+    throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");
+  if (dataset_.streams() > 0) options_.batch = dataset_.streams();
+  build_for(model_, dataset_, options_.batch, 0);
+  if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, dataset_.y());
+  if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
+  program_ = compile(
+      [this](Tensor x, Tensor y) {
+        const nn::Precision precision(options_.precision);
+        const Tensor output = model_(x, Mode::infer);
+        const Tensor target = target_of(options_.loss, x, y);
+        return measure(output, options_.loss(output, target), target, options_.metrics);
+      },
+      {.name = "evaluate"});
+}
+
+Score Evaluator::run() {
+  const auto start = std::chrono::steady_clock::now();
+  model_.reset_state();
+  Totals totals(options_.metrics);
+  data::Loader loader(dataset_, {.batch = options_.batch, .shuffle = false, .workers = options_.workers});
+  for (data::Batch& batch : loader) totals.add(program_(batch.x, batch.y), batch.x.dim(0));
+  model_.reset_state();
+  Score score;
+  score.values = totals.values();
+  score.loss = score.values[0].second;
+  score.accuracy = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [name, value] : score.values)
+    if (name == "accuracy" || name == "binary_accuracy") score.accuracy = value;
+  if (options_.confusion) {
+    score.confusion = totals.sums_of(options_.metrics.size() - 1);
+    score.values.pop_back();
+  }
+  score.seconds = seconds_since(start);
+  return score;
+}
+
+Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOptions& options) {
+  return Evaluator(model, dataset, options).run();
+}
+
+namespace {
+
+Compiled<Tensor, 1> prediction(nn::Module& model, DType precision_type) {
+  return compile(
+      [&model, precision_type](Tensor x) {
+        const nn::Precision precision(precision_type);
+        return cast(model(x, Mode::infer), f32);
+      },
+      {.name = "predict"});
+}
+
+// Batches of outputs, one after the other.
+class Outputs {
+ public:
+  void add(const Tensor& batch) {
+    const std::vector<float> values = batch.to_vector<float>();
+    values_.insert(values_.end(), values.begin(), values.end());
+    shape_ = batch.shape();
+    rows_ += batch.dim(0);
+  }
+  Tensor all() && {
+    shape_[0] = rows_;
+    return tensor(values_, shape_);
+  }
+
+ private:
+  std::vector<float> values_;
+  Shape shape_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace
+
+Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& options) {
+  if (dataset.size() == 0) throw Error("predict: the data set is empty.");
+  const std::int64_t batch = dataset.streams() > 0 ? dataset.streams() : options.batch;
+  build_for(model, dataset, batch, 0);
+  auto program = prediction(model, options.precision);
+  model.reset_state();
+  Outputs outputs;
+  for (data::Batch& b : data::batches(dataset, {.batch = batch, .shuffle = false})) outputs.add(program(b.x));
+  return std::move(outputs).all();
+}
+
+Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& options) {
+  if (x.rank() < 1 || x.dim(0) == 0)
+    throw Error("predict: expected a batch of samples, got shape " + x.shape().str() + ".");
+  if (options.batch < 1) throw Error("predict: batch must be at least 1, got " + std::to_string(options.batch) + ".");
+  if (!model.built()) model(x, Mode::infer);
+  auto program = prediction(model, options.precision);
+  Outputs outputs;
+  for (std::int64_t at = 0; at < x.dim(0); at += options.batch)
+    outputs.add(program(x.slice({{at, std::min(at + options.batch, x.dim(0))}})));
+  return std::move(outputs).all();
+}
+
+}  // namespace varve::train

@@ -1,0 +1,52 @@
+// The programs that run a model without changing its weights.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "varve/compile.h"
+#include "varve/train.h"
+
+namespace varve::train {
+
+// Loss and metrics of a batch as tensors, recorded into whatever program is being traced: the loss, then each metric's
+// sums.
+std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tensor& target,
+                            const std::vector<Metric>& metrics);
+
+// Adds batches up and makes the values of them.
+class Totals {
+ public:
+  explicit Totals(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}
+  void add(const std::vector<Tensor>& measured, std::int64_t samples);
+  double last_loss() const { return last_loss_; }
+  std::vector<std::pair<std::string, double>> values(const std::string& prefix = "") const;  // loss first
+  const std::vector<double>& sums_of(std::size_t metric) const { return sums_[metric]; }
+
+  // All of it as numbers, to be kept and brought back.
+  std::vector<double> flat() const;
+  void restore(const std::vector<double>& flat, double samples);
+  double samples() const { return samples_; }
+
+ private:
+  std::vector<Metric> metrics_;
+  std::vector<std::vector<double>> sums_ = std::vector<std::vector<double>>(metrics_.size());
+  double loss_ = 0, samples_ = 0, last_loss_ = 0;
+};
+
+class Evaluator {
+ public:
+  Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options);
+  Score run();
+
+ private:
+  nn::Module& model_;
+  data::Dataset dataset_;
+  EvaluateOptions options_;
+  Compiled<std::vector<Tensor>, 2> program_;
+};
+
+// Makes a model's variables for such samples, unless it has them.
+void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t batch, std::int64_t seed);
+
+}  // namespace varve::train

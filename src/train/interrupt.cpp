@@ -1,0 +1,37 @@
+#include "train/interrupt.h"
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+namespace varve::train {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM};
+std::atomic<int> scopes{0};
+std::atomic<bool> came{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+std::array<struct sigaction, kSignals.size()> saved;
+
+extern "C" void note_signal(int) { came.store(true); }
+
+}  // namespace
+
+InterruptScope::InterruptScope() : outermost_(scopes.fetch_add(1) == 0) {
+  if (!outermost_) return;
+  came.store(false);
+  struct sigaction action = {};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);  // the second signal finds the default action
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &saved[i]);
+}
+
+InterruptScope::~InterruptScope() {
+  if (outermost_)
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &saved[i], nullptr);
+  scopes.fetch_sub(1);
+}
+
+bool InterruptScope::asked() { return came.load(); }
+
+}  // namespace varve::train

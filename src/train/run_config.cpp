@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "train/run_folder.h"
+#include "varve/compile.h"
+#include "varve/io.h"
+#include "varve/train/run.h"
+#include "varve/zoo.h"
+
+namespace varve::train {
+namespace {
+
+bool has_classes(const data::Dataset& dataset) { return is_integer(dataset.y().dtype); }
+
+// A zoo network takes its number of classes and the size of its vocabulary from the data, unless somebody says.
+void fill_in_sizes(Config& config, const data::Dataset& train) {
+  if (config.network.empty()) return;
+  const zoo::Entry& entry = zoo::find(config.network);
+  const auto& sizes = entry.sizes;
+  const data::Info& info = train.info();
+  if (info.vocabulary && std::find(sizes.begin(), sizes.end(), "vocabulary") != sizes.end())
+    config.sizes.try_emplace("vocabulary", static_cast<double>(info.vocabulary->size()));
+  if (!has_classes(train) || train.y().shape.rank() != 0 || loss_by_name(config.loss).of_input) return;
+  if (train.classes() != entry.classes) config.sizes.try_emplace("classes", static_cast<double>(train.classes()));
+}
+
+void check_input(const Config& config, const data::Dataset& train) {
+  const TensorType wanted = network_input(config), given = train.x();
+  const bool fits = wanted.dtype == given.dtype && (config.network.empty() ? wanted.shape == given.shape : true);
+  if (!fits)
+    throw Error(config.name + " takes samples of " + wanted.str() + ", but " + config.data + " gives " + given.str() +
+                ".");
+}
+
+// Labels beyond the outputs would make every loss nonsense.
+void check_outputs(const Prepared& p) {
+  const data::Dataset& train = p.data.train;
+  if (!p.config.loss.starts_with("cross_entropy") || !has_classes(train)) return;
+  Shape one = {1};
+  for (const std::int64_t size : train.x().shape) one.push_back(size);
+  const Tensor y = (*p.model)(zeros(one, train.x().dtype));
+  if (y.rank() == 0 || y.dim(-1) >= train.classes()) return;
+  throw Error(p.config.name + " gives " + std::to_string(y.dim(-1)) + " outputs, but " + p.config.data + " has " +
+              std::to_string(train.classes()) + " classes: the last layer must have as many.");
+}
+
+Loss loss_of(const Config& config) {
+  if (config.label_smoothing > 0 && config.loss == "cross_entropy")
+    return smoothed_cross_entropy(config.label_smoothing);
+  return loss_by_name(config.loss);
+}
+
+std::vector<Metric> metrics_of(const Config& config) {
+  std::vector<Metric> metrics;
+  for (const std::string& name : config.metrics) metrics.push_back(metric_by_name(name));
+  return metrics;
+}
+
+std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
+  return dataset.streams() > 0 ? dataset.streams() : config.batch;
+}
+
+// Tells the caller when the first step is about to begin.
+class Started : public Callback {
+ public:
+  Started(const Prepared& prepared, const RunOptions& options) : prepared_(prepared), options_(options) {}
+  void begin(Session& session) override {
+    if (options_.started) options_.started({prepared_, session.run(), session.history().peak_bytes});
+  }
+
+ private:
+  const Prepared& prepared_;
+  const RunOptions& options_;
+};
+
+void test(RunResult& result, const Prepared& p) {
+  const std::string best = best_weights(result.folder);
+  result.tested_best = p.data.validation.defined() && std::filesystem::exists(best);
+  if (result.tested_best) p.model->load(best);
+  p.model->reset_state();
+  result.test = evaluate(*p.model, p.data.test, evaluate_options(p.config, p.data.test));
+  result.tested = true;
+  std::string environment;
+  if (const std::string path = result.folder + "/environment.json"; std::filesystem::exists(path))
+    environment = load_text(path);
+  write_run_page(result.folder, {.title = p.config.name,
+                                 .history = result.history,
+                                 .config = p.config.toml(),
+                                 .summary = p.model->summarize({.batch = p.config.batch}).str(),
+                                 .environment = environment,
+                                 .confusion = result.test.confusion,
+                                 .classes = p.data.test.info().classes,
+                                 .test = result.test.values});
+}
+
+}  // namespace
+
+void use_machine(const Config& config) {
+  set_device(config.device);
+  if (config.threads > 0) set_threads(config.threads);
+  set_deterministic(config.deterministic);
+}
+
+Prepared prepare(const Config& config, const data::FetchOptions& fetch) {
+  use_machine(config);
+  Prepared p{.config = config, .data = load_data(config, fetch), .model = nullptr};
+  check_input(config, p.data.train);
+  fill_in_sizes(p.config, p.data.train);
+  p.model = make_network(p.config);
+  const TensorType sample = p.data.train.x();
+  p.model->build(sample.shape, {.dtype = sample.dtype, .seed = config.seed, .batch = rows_of(config, p.data.train)});
+  check_outputs(p);
+  if (!config.weights.empty()) p.model->load(config.weights, {.partial = config.reinitialize_mismatched});
+  for (const std::string& pattern : config.freeze) p.model->freeze(pattern);
+  return p;
+}
+
+FitOptions fit_options(const Prepared& prepared) {
+  const Config& c = prepared.config;
+  optim::Optimizer optimizer = optim::by_name(c.optimizer.name, c.optimizer.options);
+  if (c.clip_norm > 0) optimizer.clip_norm(c.clip_norm);
+  if (c.clip_value > 0) optimizer.clip_value(c.clip_value);
+  optim::Schedule schedule = optim::schedule_by_name(c.schedule.name, c.schedule.options);
+  if (c.warmup > 0) schedule = schedule.after_warmup(c.warmup);
+  FitOptions options{.loss = loss_of(c),
+                     .optimizer = optimizer,
+                     .schedule = schedule,
+                     .epochs = c.epochs,
+                     .batch = rows_of(c, prepared.data.train),
+                     .validation = prepared.data.validation,
+                     .metrics = metrics_of(c),
+                     .seed = c.seed,
+                     .save_seconds = c.save_seconds,
+                     .save_steps = c.save_steps,
+                     .accumulate = c.accumulate,
+                     .average = c.average,
+                     .precision = parse_dtype(c.precision),
+                     .mixup = c.mixup,
+                     .workers = c.workers,
+                     .config = c.toml()};
+  if (c.patience > 0) options.callbacks.push_back(early_stopping({.patience = c.patience}));
+  if (c.tensorboard) options.callbacks.push_back(tensorboard());
+  return options;
+}
+
+EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset) {
+  constexpr std::int64_t kConfusionClasses = 100;  // a larger matrix is neither read nor worth its time
+  const bool confusion =
+      has_classes(dataset) && dataset.y().shape.rank() == 0 && dataset.classes() <= kConfusionClasses;
+  return {.loss = loss_of(config),
+          .metrics = metrics_of(config),
+          .batch = dataset.streams() > 0 ? dataset.streams() : std::max<std::int64_t>(config.batch, 256),
+          .confusion = confusion && config.loss == "cross_entropy",
+          .precision = parse_dtype(config.precision),
+          .workers = config.workers};
+}
+
+RunResult run(const Config& config, const RunOptions& options) {
+  const Prepared p = prepare(config, options.fetch);
+  RunResult result{.config = p.config,
+                   .history = {},
+                   .test = {},
+                   .parameters = p.model->parameter_count(),
+                   .folder = options.folder.empty() ? new_run_folder(config.runs, config.name) : options.folder,
+                   .page = {}};
+  result.page = result.folder + "/index.html";
+  FitOptions fitting = fit_options(p);
+  fitting.run = result.folder;
+  fitting.resume = options.resume;
+  fitting.verbosity = options.verbosity;
+  fitting.callbacks.push_back(std::make_shared<Started>(p, options));
+  fitting.callbacks.insert(fitting.callbacks.end(), options.callbacks.begin(), options.callbacks.end());
+  result.history = fit(*p.model, p.data.train, fitting);
+  if (!result.history.interrupted && p.data.test.defined()) test(result, p);
+  return result;
+}
+
+}  // namespace varve::train

@@ -1,0 +1,78 @@
+// The data of a run: loaded to fit the network, split, augmented and normalised.
+#include <algorithm>
+#include <cmath>
+
+#include "varve/train/run.h"
+
+namespace varve::train {
+namespace {
+
+std::vector<std::string> options_of(const std::string& name) {
+  const std::string kind = name.substr(0, name.find(':'));
+  if (kind == "folder") return {"height", "width", "channels", "test_share"};
+  if (kind == "chars") return {"steps", "streams"};
+  for (const data::CatalogEntry& entry : data::catalog())
+    if (entry.name == name) return entry.options;
+  return {};
+}
+
+// What the configuration leaves open is what the network takes: pictures of its size, sequences of its length, as many
+// streams of text as a batch has rows.
+std::map<std::string, double> fitted_options(const Config& config) {
+  std::map<std::string, double> options = config.data_options;
+  const std::vector<std::string> known = options_of(config.data);
+  const auto standard = [&](const std::string& name, std::int64_t value) {
+    if (std::find(known.begin(), known.end(), name) != known.end())
+      options.try_emplace(name, static_cast<double>(value));
+  };
+  const TensorType input = network_input(config);
+  standard("streams", config.batch);
+  if (input.dtype == i32 && input.shape.rank() == 1) {
+    standard("steps", input.shape[0]);
+    standard("length", input.shape[0]);
+  }
+  if (input.shape.rank() == 3) {
+    standard("height", input.shape[0]);
+    standard("width", input.shape[1]);
+    standard("channels", input.shape[2]);
+  }
+  return options;
+}
+
+std::vector<data::Transform> normalization(const Config& config, const TensorType& x) {
+  if (config.mean.empty() && config.deviation.empty()) return {};
+  if (x.shape.rank() != 3) throw Error("mean and deviation are of images, and " + config.data + " has none.");
+  const std::size_t count = std::max(config.mean.size(), config.deviation.size());
+  const std::vector<double> mean = config.mean.empty() ? std::vector<double>(count, 0) : config.mean;
+  const std::vector<double> deviation = config.deviation.empty() ? std::vector<double>(count, 1) : config.deviation;
+  return {data::normalize(mean, deviation)};
+}
+
+std::vector<data::Transform> augmentation(const Config& config, const TensorType& x) {
+  if (!config.augment.empty() && x.shape.rank() != 3)
+    throw Error("augment changes images, and " + config.data + " has none.");
+  std::vector<data::Transform> transforms;
+  for (const Named& named : config.augment) transforms.push_back(data::transform_by_name(named.name, named.options));
+  return transforms;
+}
+
+}  // namespace
+
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch) {
+  if (config.data.empty())
+    throw Error(config.name +
+                " comes without data of its own: name some, such as data=cifar10. `varve datasets` lists "
+                "what there is.");
+  data::Splits splits = data::load(config.data, fitted_options(config), fetch);
+  if (!splits.validation.defined() && config.validation > 0 && splits.train.streams() == 0)
+    std::tie(splits.validation, splits.train) = splits.train.split(config.validation, config.seed);
+  const std::vector<data::Transform> normal = normalization(config, splits.train.x());
+  std::vector<data::Transform> training = augmentation(config, splits.train.x());
+  training.insert(training.end(), normal.begin(), normal.end());
+  if (!training.empty()) splits.train = splits.train.map(training);
+  for (data::Dataset* part : {&splits.validation, &splits.test})
+    if (part->defined() && !normal.empty()) *part = part->map(normal);
+  return splits;
+}
+
+}  // namespace varve::train

@@ -1,0 +1,89 @@
+#include "train/run_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "varve/io.h"
+
+namespace varve::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+}
+
+}  // namespace
+
+void save_card(const std::string& folder, const ModelCard& card) {
+  const json j = {{"format", 1},
+                  {"input", card.input.vec()},
+                  {"dtype", name(card.dtype)},
+                  {"classes", card.classes},
+                  {"words", card.words}};
+  // Words of a corpus may be any bytes: what is not UTF-8 is replaced rather than refused.
+  save_text(folder + "/model.json", j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+ModelCard load_card(const std::string& folder) {
+  const std::string path = folder + "/model.json";
+  try {
+    const json j = json::parse(load_text(path));
+    ModelCard card;
+    card.input = Shape(j.at("input").get<std::vector<std::int64_t>>());
+    for (const std::int64_t size : card.input)
+      if (size < 1) throw Error(path + ": input " + card.input.str() + " is not the shape of a sample.");
+    card.input.numel();
+    card.dtype = parse_dtype(j.at("dtype").get<std::string>());
+    card.classes = j.at("classes").get<std::vector<std::string>>();
+    card.words = j.at("words").get<std::vector<std::string>>();
+    return card;
+  } catch (const json::exception& e) {
+    throw Error(path + ": is not the description of a model that a run writes (" + e.what() + ").");
+  }
+}
+
+void write_run_page(const std::string& folder, const Report& report) {
+  save_text(folder + "/results.csv", results_csv(report.history));
+  save_text(folder + "/index.html", report_html(report));
+}
+
+std::string new_run_folder(const std::string& base, const std::string& name) {
+  make_folder(base);
+  for (int i = 1;; ++i) {
+    const fs::path path = fs::path(base) / (name + "-" + std::to_string(i));
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path.string();  // two runs that start at once get two folders
+    if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+  }
+}
+
+TrainedModel load_run(const std::string& folder, bool last) {
+  if (!fs::is_directory(folder))
+    throw Error(folder +
+                ": is not the folder of a run. Runs are made by `varve train`, under runs/ unless told otherwise.");
+  TrainedModel run;
+  run.config = config_from_toml(load_text(folder + "/config.toml"), fs::path(folder).filename().string());
+  const ModelCard card = load_card(folder);
+  run.input = card.input;
+  run.dtype = card.dtype;
+  run.classes = card.classes;
+  if (!card.words.empty()) run.vocabulary = std::make_shared<const data::Vocabulary>(card.words);
+  run.model = make_network(run.config);
+  run.model->build(run.input, {.dtype = run.dtype, .seed = run.config.seed, .batch = run.config.batch});
+  const bool best = !last && fs::exists(best_weights(folder));
+  // A checkpoint holds the optimiser's state beside the weights, hence partial.
+  const nn::Loaded loaded = run.model->load(best ? best_weights(folder) : last_checkpoint(folder), {.partial = true});
+  if (!loaded.missing.empty())
+    throw Error(folder + ": its weights lack \"" + loaded.missing[0] +
+                "\": they are not of the network in config.toml.");
+  return run;
+}
+
+}  // namespace varve::train

@@ -1,0 +1,45 @@
+// The programs that change a model's weights.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "varve/compile.h"
+#include "varve/train.h"
+
+namespace varve::train {
+
+// A training step: forward, loss, metrics, gradient and update in one program; or, when gradients are accumulated, one
+// program that adds them up and one that applies them.
+class TrainStep {
+ public:
+  struct Parts {
+    nn::Module& model;
+    Loss loss;
+    std::vector<Metric> metrics;
+    optim::Bound optimizer;
+    std::optional<optim::Average> average;
+    std::int64_t accumulate = 1;
+    DType precision = f32;
+    bool check_layers = false;
+  };
+  explicit TrainStep(Parts parts);
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
+
+  // The loss and the sums of the metrics. `apply`: this batch completes a step (always, unless accumulating).
+  std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
+  std::int64_t peak_bytes(const Tensor& x, const Tensor& y) { return batch_.peak_bytes(x, y); }
+
+ private:
+  std::vector<Tensor> record(const Tensor& x, const Tensor& y);
+  void update(const std::vector<Tensor>& gradients);
+
+  Parts parts_;
+  std::vector<Variable> sums_;  // of gradients
+  Variable count_;              // of batches in them
+  Compiled<std::vector<Tensor>, 2> batch_;
+  Compiled<void, 0> apply_;
+};
+
+}  // namespace varve::train

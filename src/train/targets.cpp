@@ -1,0 +1,46 @@
+#include "train/targets.h"
+
+namespace varve::train {
+namespace {
+
+std::string mismatch(const Tensor& output, const Tensor& target, const char* who) {
+  return std::string(who) + ": an output " + output.type().str() + " does not fit targets " + target.type().str();
+}
+
+Shape rows_of(const Tensor& output) {
+  return Shape(std::vector<std::int64_t>(output.shape().begin(), output.shape().end() - 1));
+}
+
+}  // namespace
+
+Tensor class_numbers(const Tensor& output, const Tensor& target, const char* who) {
+  if (output.rank() == 0 || output.dim(-1) == 0)
+    throw Error(std::string(who) + ": an output " + output.type().str() + " has no classes along its last axis.");
+  const Shape rows = rows_of(output);
+  Shape column = rows;
+  column.push_back(1);
+  if (target.shape() != rows && target.shape() != column)
+    throw Error(mismatch(output, target, who) + ": it needs class numbers of shape " + rows.str() +
+                ", or probabilities in f32 of shape " + output.shape().str() + ".");
+  const Tensor numbers = target.dtype() == i64 ? target : target.to(i32);
+  return target.shape() == rows ? numbers : numbers.reshape(rows);
+}
+
+Tensor values_like(const Tensor& output, const Tensor& target, const char* who) {
+  const Tensor values = target.to(f32);
+  if (target.shape() == output.shape()) return values;
+  Shape longer = target.rank() < output.rank() ? target.shape() : output.shape();
+  longer.push_back(1);
+  if (longer != (target.rank() < output.rank() ? output.shape() : target.shape()))
+    throw Error(mismatch(output, target, who) + ": the shapes must be the same, but for a last axis of size 1. " +
+                "Does the last layer give as many values as a target has?");
+  return values.reshape(output.shape());
+}
+
+Tensor probabilities(const Tensor& output, const Tensor& target, const char* who) {
+  if (target.shape() != output.shape() || output.rank() == 0)
+    throw Error(mismatch(output, target, who) + ": probabilities have the output's shape; class numbers are integers.");
+  return target.to(f32);
+}
+
+}  // namespace varve::train

@@ -1,0 +1,316 @@
+#include "train/trainer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "train/interrupt.h"
+#include "train/run_folder.h"
+#include "varve/io.h"
+
+namespace varve::train {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void check(const FitOptions& o, const data::Dataset& train) {
+  if (!train.defined() || train.size() == 0) throw Error("fit: the training data is empty.");
+  if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
+  if (o.batch < 1) throw Error("fit: batch must be at least 1, got " + std::to_string(o.batch) + ".");
+  if (o.accumulate < 1) throw Error("fit: accumulate must be at least 1, got " + std::to_string(o.accumulate) + ".");
+  if (!(o.validation_share >= 0 && o.validation_share < 1))
+    throw Error("fit: validation_share must be at least 0 and less than 1, got " + std::to_string(o.validation_share) +
+                ".");
+  if (o.precision != f32 && o.precision != bf16)
+    throw Error(std::string("fit: precision is f32 or bf16, got ") + name(o.precision) +
+                ". f16 has too small a range to train in; it is for storage and inference.");
+}
+
+// Values whose rise is progress; everything else, losses and perplexities first of all, should fall.
+bool rises(const std::string& monitor, const std::vector<Metric>& metrics) {
+  for (const Metric& metric : metrics)
+    if (monitor == metric.name || monitor == "val_" + metric.name) return metric.higher_is_better;
+  return false;
+}
+
+// What decides which epoch was best, when nobody says: the metric people quote, else the loss.
+std::string standard_monitor(const FitOptions& o) {
+  const std::string prefix = o.validation.defined() ? "val_" : "";
+  for (const Metric& metric : o.metrics)
+    if (metric.name == "accuracy" || metric.name == "binary_accuracy" || metric.name == "perplexity")
+      return prefix + metric.name;
+  return prefix + "loss";
+}
+
+// A matrix of more classes than this is neither read nor worth its time.
+constexpr std::int64_t kConfusionClasses = 100;
+
+bool has_classes(const data::Dataset& dataset) {
+  return dataset.defined() && is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0 &&
+         dataset.classes() <= kConfusionClasses;
+}
+
+}  // namespace
+
+Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions options)
+    : model_(model), train_(train), options_(std::move(options)) {
+  check(options_, train_);
+  if (!options_.validation.defined() && options_.validation_share > 0)
+    std::tie(options_.validation, train_) = train_.split(options_.validation_share, options_.seed);
+  batches_ = data::batch_count(train_.size(), options_.batch, options_.drop_last);
+  if (batches_ == 0)
+    throw Error("fit: " + std::to_string(train_.size()) + " samples do not fill a batch of " +
+                std::to_string(options_.batch) + ", and drop_last leaves partial ones out.");
+  if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, train_.y());
+  if (options_.monitor.empty()) options_.monitor = standard_monitor(options_);
+  higher_is_better_ = rises(options_.monitor, options_.metrics);
+  prepare_model();
+  at_.seed = options_.seed;
+  at_.batch = options_.batch;
+  at_.samples = train_.size();
+  at_.accumulate = options_.accumulate;
+  at_.optimizer = options_.optimizer.name();
+  at_.loss = options_.loss.name;
+  at_.history.monitor = options_.monitor;
+  at_.history.run = options_.run;
+  progress_ = std::make_unique<ProgressLine>(options_.verbosity, options_.epochs, batches_);
+  if (!options_.run.empty()) prepare_folder();
+}
+
+void Trainer::prepare_model() {
+  build_for(model_, train_, options_.batch, options_.seed);
+  optimizer_ = options_.optimizer.over(model_.parameters());
+  if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
+  std::set<const void*> seen;  // tied variables are kept once
+  for (const nn::NamedVariable& named : model_.named_variables())
+    if (seen.insert(named.variable.state().get()).second) kept_.push_back({named.path, named.variable});
+  for (const Variable& variable : optimizer_.state()) kept_.push_back({"optimizer." + variable.name(), variable});
+  if (average_)
+    for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
+  step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
+  if (options_.validation.defined())
+    validation_ = std::make_unique<Evaluator>(
+        model_, options_.validation,
+        EvaluateOptions{.loss = options_.loss,
+                        .metrics = options_.metrics,
+                        .batch = std::max<std::int64_t>(options_.batch, 256),
+                        .confusion = !options_.run.empty() && has_classes(options_.validation),
+                        .precision = options_.precision,
+                        .workers = options_.workers});
+}
+
+TrainStep::Parts Trainer::parts(bool check_layers) {
+  return {.model = model_,
+          .loss = options_.loss,
+          .metrics = options_.metrics,
+          .optimizer = optimizer_,
+          .average = average_,
+          .accumulate = options_.accumulate,
+          .precision = options_.precision,
+          .check_layers = check_layers};
+}
+
+void Trainer::prepare_folder() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(options_.run, error);
+  if (error) throw Error(options_.run + ": cannot make this folder: " + error.message() + ".");
+  if (options_.resume && fs::exists(last_checkpoint(options_.run))) {
+    resume();
+  } else {
+    fs::remove(best_weights(options_.run), error);  // of an older run in the same folder
+    fs::remove(last_checkpoint(options_.run), error);
+  }
+  const data::Info& info = train_.info();
+  save_card(options_.run, {.input = train_.x().shape,
+                           .dtype = train_.x().dtype,
+                           .classes = info.classes,
+                           .words = info.vocabulary ? info.vocabulary->words() : std::vector<std::string>{}});
+  if (!options_.config.empty()) save_text(options_.run + "/config.toml", options_.config);
+  environment_ = environment_json(options_.seed);
+  save_text(options_.run + "/environment.json", environment_);
+  summary_ = model_.summarize({.batch = options_.batch}).str();
+  if (at_.total_steps == 0) save(nullptr);
+}
+
+void Trainer::resume() {
+  const std::string path = last_checkpoint(options_.run);
+  Position saved = load_checkpoint(path, kept_);
+  check_same_run(path, saved, at_);
+  at_ = std::move(saved);
+  at_.history.run = options_.run;
+  options_.schedule.restore(at_.schedule);
+  for (const CallbackPtr& callback : options_.callbacks)
+    if (const auto state = at_.callbacks.find(callback->name()); state != at_.callbacks.end())
+      callback->restore(state->second);
+  progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + ", step " +
+                  std::to_string(at_.step) + " of " + std::to_string(batches_));
+}
+
+History Trainer::go() {
+  const InterruptScope interrupts;
+  ticked_ = saved_ = Clock::now();
+  if (at_.epoch < options_.epochs && at_.history.stopped.empty()) {
+    data::Loader first = loader();
+    data::Batch batch;
+    if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+  }
+  for (const CallbackPtr& callback : options_.callbacks) callback->begin(*this);
+  while (at_.epoch < options_.epochs && at_.history.stopped.empty())
+    if (!train_epoch()) break;
+  for (const CallbackPtr& callback : options_.callbacks) callback->end(*this);
+  return at_.history;
+}
+
+data::Loader Trainer::loader() const {
+  return {train_,
+          {.batch = options_.batch,
+           .seed = options_.seed,
+           .epoch = at_.epoch,
+           .skip = at_.step,
+           .drop_last = options_.drop_last,
+           .workers = options_.workers,
+           .mixup = options_.mixup}};
+}
+
+bool Trainer::completes_step() const { return (at_.step + 1) % options_.accumulate == 0 || at_.step + 1 == batches_; }
+
+void Trainer::set_rate() {
+  const double done = static_cast<double>(at_.step) / static_cast<double>(batches_);
+  const double factor = options_.schedule.factor({.step = at_.total_steps,
+                                                  .steps = options_.epochs * batches_,
+                                                  .epoch = at_.epoch + done,
+                                                  .epochs = static_cast<double>(options_.epochs)});
+  const double rate = options_.optimizer.rate() * factor;
+  if (static_cast<float>(rate) != static_cast<float>(optimizer_.current_rate())) optimizer_.set_rate(rate);
+}
+
+void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& totals) {
+  set_rate();
+  totals.add(step(batch.x, batch.y, completes_step()), batch.x.dim(0));
+  loss_ = totals.last_loss();
+  ++at_.step;
+  ++at_.total_steps;
+}
+
+void Trainer::tick() {
+  const double elapsed = seconds_since(ticked_);
+  ticked_ = Clock::now();
+  epoch_seconds_ += elapsed;
+  at_.history.seconds += elapsed;
+}
+
+bool Trainer::train_epoch() {
+  if (at_.step == 0) model_.reset_state();
+  Totals totals(options_.metrics);
+  totals.restore(at_.sums, at_.seen);
+  epoch_seconds_ = 0;
+  progress_->begin_epoch(epoch(), at_.step);
+  data::Loader batches = loader();
+  for (const data::Batch& batch : batches) {
+    const bool complete = completes_step();
+    train_batch(*step_, batch, totals);
+    if (!std::isfinite(loss_)) report_not_finite();
+    progress_->step(at_.step, totals.values());
+    for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
+    if (!at_.history.stopped.empty()) break;
+    // Between the batches of one step there is nothing to go on from.
+    if (!complete || at_.step == batches_) continue;
+    if (InterruptScope::asked()) {
+      save(&totals);
+      at_.history.interrupted = true;
+      progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
+                      (options_.run.empty() ? "" : "; saved, and can be resumed"));
+      return false;
+    }
+    if (save_due()) save(&totals);
+  }
+  end_epoch(totals);
+  if (InterruptScope::asked() && at_.epoch < options_.epochs) at_.history.interrupted = true;
+  return !at_.history.interrupted;
+}
+
+bool Trainer::better(double value) const {
+  if (!std::isfinite(value)) return false;
+  if (at_.history.best_epoch == 0) return true;
+  return higher_is_better_ ? value > at_.history.best : value < at_.history.best;
+}
+
+void Trainer::validate(Epoch& record) {
+  if (!validation_) return;
+  const Score score = validation_->run();
+  for (const auto& [name, value] : score.values) record.values.push_back({"val_" + name, value});
+  confusion_ = score.confusion;
+}
+
+void Trainer::end_epoch(const Totals& totals) {
+  Epoch record{.epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate(), .values = totals.values()};
+  if (average_) average_->swap();
+  validate(record);
+  tick();
+  record.seconds = epoch_seconds_;
+  at_.history.epochs.push_back(record);
+  const double monitored = record.value(options_.monitor);
+  if (std::isnan(monitored) && at_.epoch == 0 && options_.monitor.find("loss") == std::string::npos)
+    progress_->note("nothing is called " + options_.monitor + ": no epoch counts as the best one");
+  if (better(monitored)) {
+    at_.history.best = monitored;
+    at_.history.best_epoch = record.epoch;
+    if (!options_.run.empty()) model_.save(best_weights(options_.run));
+  }
+  if (average_) average_->swap();
+  options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
+  progress_->end_epoch(record.seconds, record.values);
+  for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
+  ++at_.epoch;
+  at_.step = 0;
+  if (!options_.run.empty()) write_page();
+  save(nullptr);
+}
+
+bool Trainer::save_due() const {
+  if (options_.run.empty()) return false;
+  if (options_.save_steps > 0 && at_.total_steps % options_.save_steps == 0) return true;
+  return seconds_since(saved_) >= options_.save_seconds;
+}
+
+void Trainer::save(const Totals* totals) {
+  if (options_.run.empty()) return;
+  tick();
+  at_.sums = totals ? totals->flat() : std::vector<double>{};
+  at_.seen = totals ? totals->samples() : 0;
+  at_.schedule = options_.schedule.state();
+  for (const CallbackPtr& callback : options_.callbacks)
+    if (!callback->name().empty()) at_.callbacks[callback->name()] = callback->state();
+  save_checkpoint(last_checkpoint(options_.run), kept_, at_);
+  at_.sums.clear();
+  at_.seen = 0;
+  saved_ = Clock::now();
+}
+
+void Trainer::write_page() {
+  write_run_page(options_.run, {.title = std::filesystem::path(options_.run).filename().string(),
+                                .history = at_.history,
+                                .config = options_.config,
+                                .summary = summary_,
+                                .environment = environment_,
+                                .confusion = confusion_,
+                                .classes = train_.info().classes,
+                                .test = {}});
+}
+
+History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options) {
+  return Trainer(model, train, options).go();
+}
+
+double Epoch::value(const std::string& wanted) const {
+  for (const auto& [name, value] : values)
+    if (name == wanted) return value;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace varve::train

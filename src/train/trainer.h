@@ -1,0 +1,74 @@
+// One run of fit.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/evaluator.h"
+#include "train/progress.h"
+#include "train/step.h"
+#include "varve/train.h"
+
+namespace varve::train {
+
+class Trainer : public Session {
+ public:
+  Trainer(nn::Module& model, const data::Dataset& train, FitOptions options);
+  History go();
+
+  nn::Module& model() override { return model_; }
+  optim::Bound& optimizer() override { return optimizer_; }
+  const History& history() const override { return at_.history; }
+  int epoch() const override { return at_.epoch + 1; }
+  std::int64_t step() const override { return at_.total_steps; }
+  double loss() const override { return loss_; }
+  const std::string& run() const override { return options_.run; }
+  void stop(const std::string& why) override { at_.history.stopped = why; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void prepare_model();
+  void prepare_folder();
+  void resume();
+  TrainStep::Parts parts(bool check_layers);
+
+  bool train_epoch();           // false: interrupted before its end
+  data::Loader loader() const;  // of what is left of the present epoch
+  bool completes_step() const;  // whether the next batch does
+  void train_batch(TrainStep& step, const data::Batch& batch, Totals& totals);
+  void tick();
+  void set_rate();
+  void end_epoch(const Totals& totals);
+  void validate(Epoch& epoch);
+  bool better(double value) const;
+  void save(const Totals* totals);  // null: between epochs
+  bool save_due() const;
+  void write_page();
+  [[noreturn]] void report_not_finite();
+  std::string find_layer();
+
+  nn::Module& model_;
+  data::Dataset train_;
+  FitOptions options_;
+  std::int64_t batches_ = 0;  // of an epoch
+  optim::Bound optimizer_;
+  std::optional<optim::Average> average_;
+  std::unique_ptr<Evaluator> validation_;
+  std::vector<Kept> kept_;
+  Position at_;
+  double loss_ = 0;
+  bool higher_is_better_ = false;
+  std::vector<double> confusion_;
+  std::string summary_, environment_;
+  std::unique_ptr<ProgressLine> progress_;
+  Clock::time_point ticked_, saved_;
+  double epoch_seconds_ = 0;
+  std::unique_ptr<TrainStep> step_;
+};
+
+}  // namespace varve::train

@@ -1,0 +1,193 @@
+// CSV, .npy and .npz files, and tensors.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "data/csv.h"
+#include "data/npz.h"
+#include "data/source_files.h"
+#include "varve/io.h"
+
+namespace varve::data {
+namespace {
+
+std::vector<std::vector<std::string>> fields(const std::string& text, char separator = ',') {
+  std::vector<std::vector<std::string>> rows;
+  for (const CsvRow& row : parse_csv(text, separator, "test")) rows.push_back(row.fields);
+  return rows;
+}
+using Rows = std::vector<std::vector<std::string>>;
+
+TEST(CsvText, IsSplitAsRfc4180Says) {
+  EXPECT_EQ(fields("a,b\n1,2\n"), (Rows{{"a", "b"}, {"1", "2"}}));
+  EXPECT_EQ(fields("a,b\r\n1,2"), (Rows{{"a", "b"}, {"1", "2"}}));
+  EXPECT_EQ(fields("\"a,\"\"x\"\"\",\"line\nend\"\n"), (Rows{{"a,\"x\"", "line\nend"}}));
+  EXPECT_EQ(fields(" a ;\tb\n\n1;", ';'), (Rows{{"a", "b"}, {"1", ""}}));
+  EXPECT_EQ(fields("\xEF\xBB\xBFx,y"), (Rows{{"x", "y"}}));
+  EXPECT_EQ(fields(""), Rows{});
+  EXPECT_EQ(fields("\"\",1"), (Rows{{"", "1"}}));
+}
+
+TEST(CsvText, TellsTheLineOfAMistake) {
+  expect_error([] { fields("a,b\n1,\"x\ny"); }, "test, line 2: a quote does not end");
+  expect_error([] { fields("a,b\n\"1\"x,2\n"); }, "test, line 2: text after a closing quote");
+  const std::vector<CsvRow> rows = parse_csv("\"a\nb\",c\n\n1,2\n", ',', "test");
+  EXPECT_EQ(rows[0].line, 1);
+  EXPECT_EQ(rows[1].line, 4);
+}
+
+class CsvFile : public SourceTest {
+ protected:
+  Splits load(const std::string& text, const CsvOptions& options = {.test_share = 0, .standardize = false}) const {
+    return csv(write("table.csv", text), options);
+  }
+  static std::vector<float> x(const Dataset& set, std::int64_t i) { return set.at(i).first.to_vector<float>(); }
+};
+
+TEST_F(CsvFile, WithTextForATargetHasClasses) {
+  const Dataset train = load("length,width,kind\n1,2,iris\n3,4.5,\"rose, red\"\n-5e-1,+6,iris\n").train;
+  EXPECT_EQ(train.info().classes, (std::vector<std::string>{"iris", "rose, red"}));
+  EXPECT_EQ(train.info().name, "table");
+  EXPECT_EQ(train.x(), (TensorType{f32, {2}}));
+  EXPECT_EQ(train.y(), (TensorType{i32, {}}));
+  EXPECT_EQ(x(train, 1), (std::vector<float>{3, 4.5f}));
+  EXPECT_EQ(x(train, 2), (std::vector<float>{-0.5f, 6}));
+  EXPECT_EQ(train.at(1).second.item<std::int32_t>(), 1);
+}
+
+TEST_F(CsvFile, MayHaveTheTargetAnywhereAndNoHeader) {
+  const CsvOptions first = {.target = "kind", .test_share = 0, .standardize = false};
+  EXPECT_EQ(x(load("kind,a,b\nx,1,2\ny,3,4\n", first).train, 1), (std::vector<float>{3, 4}));
+  const Dataset bare = load("1,x,2\n3,y,4\n", {.target = "2", .test_share = 0, .standardize = false}).train;
+  EXPECT_EQ(bare.size(), 2);
+  EXPECT_EQ(x(bare, 0), (std::vector<float>{1, 2}));
+  expect_error([&] { load("kind,a\nx,1\n", {.target = "kid"}); }, "Did you mean \"kind\"?");
+  EXPECT_EQ(load("a;b\n1;x\n2;y\n", {.separator = ';', .test_share = 0}).train.size(), 2);
+}
+
+TEST_F(CsvFile, WithNumbersForATargetIsRegressionOrClasses) {
+  const Dataset regression = load("a,y\n1,0.5\n2,1.5\n3,0.5\n").train;
+  EXPECT_EQ(regression.y(), (TensorType{f32, {1}}));
+  EXPECT_TRUE(regression.info().classes.empty());
+  EXPECT_EQ(regression.at(1).second.to_vector<float>(), std::vector<float>{1.5f});
+  // Few whole numbers, each often: classes, in the order of numbers.
+  const Dataset classes = load("a,y\n1,10\n2,9\n3,10\n4,9\n").train;
+  EXPECT_EQ(classes.info().classes, (std::vector<std::string>{"9", "10"}));
+  EXPECT_EQ(classes.at(0).second.item<std::int32_t>(), 1);
+  EXPECT_EQ(load("a,y\n1,1\n2,2\n3,3\n").train.y().dtype, f32);  // as many values as rows
+}
+
+TEST_F(CsvFile, IsStandardizedByItsTrainingPart) {
+  std::string text = "a,same,y\n";
+  for (int i = 0; i < 20; ++i) text += std::to_string(i * i) + ",7," + (i % 2 ? "odd\n" : "even\n");
+  const Splits splits = load(text, {.test_share = 0.25});
+  ASSERT_EQ(splits.train.size(), 15);
+  ASSERT_EQ(splits.test.size(), 5);
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < 15; ++i) {
+    const float value = x(splits.train, i)[0];
+    EXPECT_EQ(x(splits.train, i)[1], 0);
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / 15, 0, 1e-6);
+  EXPECT_NEAR(squares / 15, 1, 1e-5);
+  // The same rows are held out every time, and with the numbers as they are.
+  const Splits plain = load(text, {.test_share = 0.25, .standardize = false});
+  std::set<float> held;
+  for (std::int64_t i = 0; i < 5; ++i) held.insert(x(plain.test, i)[0]);
+  EXPECT_EQ(held.size(), 5u);
+  for (std::int64_t i = 0; i < 15; ++i) EXPECT_FALSE(held.contains(x(plain.train, i)[0]));
+}
+
+TEST_F(CsvFile, TellsWhatIsWrongAndWhere) {
+  expect_error([&] { load("a,b,y\n1,2,x\n1,,x\n"); }, "line 3: no value for \"b\"");
+  expect_error([&] { load("a,b,y\n1,2,x\n1,x\n"); }, "line 3: expected 3 fields, got 2");
+  expect_error([&] { load("a,b,y\n1,red,x\n"); }, "line 2: \"red\" in column \"b\" is not a number");
+  expect_error([&] { load("a,b,y\n1,1e999,x\n"); }, "\"1e999\" in column \"b\" is not a number");
+  expect_error([&] { load("a,b,y\n1,nan,x\n"); }, "is not a number");
+  expect_error([&] { load(""); }, "is empty");
+  expect_error([&] { load("a,y\n"); }, "no rows below its header");
+  expect_error([&] { load("a\n1\n"); }, "two columns or more");
+  expect_error([&] { load("a,y\n1,x\n", {.test_share = 0.9}); }, "no rows are left");
+  expect_error([&] { load("a,y\n1,x\n", {.separator = '"'}); }, "cannot separate");
+  expect_error([&] { csv(path("nowhere.csv")); }, "nowhere.csv");
+}
+
+TEST_F(CsvFile, OfAnyBytesDoesNoHarm) {
+  const std::string good = "a,b,y\n1,2,x\n3,4,\"y\"\n5,6,x\n";
+  survives([&](const std::string& bytes) { read_all(load(bytes).train); }, good);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    message_of([&] { read_all(load(good.substr(0, size)).train); });
+  }
+}
+
+TEST(FromTensors, TakesRows) {
+  const Dataset set = from_tensors(tensor({{1.f, 2.f}, {3.f, 4.f}}), tensor<std::int64_t>({5, 6}), {.name = "mine"});
+  EXPECT_EQ(set.size(), 2);
+  EXPECT_EQ(set.x(), (TensorType{f32, {2}}));
+  EXPECT_EQ(set.y(), (TensorType{i32, {}}));
+  EXPECT_EQ(set.at(1).first.to_vector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_EQ(set.at(1).second.item<std::int32_t>(), 6);
+  EXPECT_EQ(set.info().name, "mine");
+}
+
+TEST(FromTensors, GivesEveryTypeItsPlace) {
+  const Tensor labels = tensor<std::int32_t>({0});
+  const auto x_of = [&](const Tensor& x) { return from_tensors(x, labels); };
+  EXPECT_EQ(x_of(zeros({1, 4}, f64)).x(), (TensorType{f32, {4}}));
+  EXPECT_EQ(x_of(zeros({1, 4}, i64)).x(), (TensorType{i32, {4}}));
+  EXPECT_EQ(x_of(zeros({1, 4, 5}, u8)).x(), (TensorType{f32, {4, 5, 1}}));
+  EXPECT_EQ(x_of(zeros({1, 4, 5, 3}, u8)).x(), (TensorType{f32, {4, 5, 3}}));
+  EXPECT_EQ(x_of(full({1, 1, 1}, 51, u8)).at(0).first.item<float>(), 51 / 255.f);
+  const auto y_of = [](const Tensor& y) { return from_tensors(zeros({1, 2}), y).y(); };
+  EXPECT_EQ(y_of(zeros({1, 1}, u8)), (TensorType{i32, {}}));
+  EXPECT_EQ(y_of(zeros({1, 3}, i32)), (TensorType{i32, {3}}));
+  EXPECT_EQ(y_of(zeros({1}, f64)), (TensorType{f32, {1}}));
+  EXPECT_EQ(y_of(zeros({1, 2, 2})), (TensorType{f32, {2, 2}}));
+}
+
+TEST(FromTensors, ChecksWhatItGets) {
+  const Tensor x = zeros({2, 3});
+  expect_error([&] { from_tensors(x, zeros({3})); }, "as many rows in x as in y, got [2, 3] and [3]");
+  expect_error([&] { from_tensors(x, tensor(1.f)); }, "y: expected rows");
+  expect_error([&] { from_tensors(x, Tensor()); }, "must both be given");
+  expect_error([&] { from_tensors(x, tensor<std::int64_t>({0, std::int64_t{1} << 40})); }, "too large for an i32");
+  expect_error(
+      [&] {
+        from_tensors(x, tensor<std::int32_t>({0, 2}), {.name = "m", .classes = {"a", "b"}});
+      },
+      "2 is none of the 2 classes");
+  expect_error(
+      [&] {
+        from_tensors(x, tensor<std::int32_t>({0, -1}), {.name = "m", .classes = {"a"}});
+      },
+      "-1 is none of the 1 classes");
+}
+
+class ArrayFiles : public SourceTest {};
+
+TEST_F(ArrayFiles, OfNumpyAreRows) {
+  save_npy(path("x.npy"), tensor({{1.f, 2.f}, {3.f, 4.f}}));
+  save_npy(path("y.npy"), tensor<std::int32_t>({1, 0}));
+  const Dataset set = numpy(path("x.npy"), path("y.npy"));
+  EXPECT_EQ(set.size(), 2);
+  EXPECT_EQ(set.at(0).second.item<std::int32_t>(), 1);
+  expect_error([&] { numpy(path("x.npy"), path("z.npy")); }, "z.npy");
+}
+
+TEST_F(ArrayFiles, InOneArchiveAreSplits) {
+  const Tensor x = zeros({2, 3}), y = tensor<std::int32_t>({1, 0});
+  save_npz(path("a.npz"), {{"x_train", x}, {"y_train", y}});
+  EXPECT_FALSE(npz(path("a.npz")).test.defined());
+  save_npz(path("a.npz"), {{"x_train", x}, {"y_train", y}, {"x_test", x}, {"y_test", y}});
+  EXPECT_EQ(npz(path("a.npz")).test.size(), 2);
+  save_npz(path("a.npz"), {{"x_train", x}, {"y_train", y}, {"x_test", x}});
+  expect_error([&] { npz(path("a.npz")); }, "only one of x_test and y_test");
+  save_npz(path("a.npz"), {{"x", x}, {"y", y}});
+  expect_error([&] { npz(path("a.npz")); }, "must hold x_train and y_train");
+}
+
+}  // namespace
+}  // namespace varve::data
