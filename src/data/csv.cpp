@@ -125,9 +125,14 @@ void standardize(std::vector<float>& x, std::size_t width, const std::vector<std
   for (std::size_t column = 0; column < width; ++column) {
     const auto at = [&](std::int64_t row) { return double{x[static_cast<std::size_t>(row) * width + column]}; };
     double mean = 0, variance = 0;
-    for (const std::int64_t row : rows) mean += at(row) / count;
+    bool constant = true;  // asked of the values themselves: a rounded mean gives them a tiny variance
+    for (const std::int64_t row : rows) {
+      mean += at(row) / count;
+      constant = constant && at(row) == at(rows[0]);
+    }
+    if (constant) mean = at(rows[0]);
     for (const std::int64_t row : rows) variance += (at(row) - mean) * (at(row) - mean) / count;
-    const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
+    const double scale = constant ? 1 : 1 / std::sqrt(variance);
     for (std::size_t i = column; i < x.size(); i += width) x[i] = static_cast<float>((double{x[i]} - mean) * scale);
   }
 }

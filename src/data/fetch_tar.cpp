@@ -47,13 +47,21 @@ class TarReader {
   // Reads to the last byte, or fails.
   void read(char* data, std::size_t bytes) {
     while (bytes > 0) {
-      const int got = gzread(file_.get(), data, static_cast<unsigned>(std::min<std::size_t>(bytes, 1 << 30)));
-      int code = 0;
-      if (got < 0) fail(std::string("it is damaged (") + gzerror(file_.get(), &code) + ").");
+      const std::size_t got = read_some(data, bytes);
       if (got == 0) fail("it ends too early.");
       data += got;
-      bytes -= static_cast<std::size_t>(got);
+      bytes -= got;
     }
+  }
+
+  // What follows the end mark is padding; at its end zlib compares the checksum of all that was unpacked.
+  void finish() {
+    constexpr int kMostBlocks = 1 << 16;
+    Block block;
+    for (int i = 0; i < kMostBlocks; ++i) {
+      if (read_some(block.data(), kBlock) == 0) return;
+    }
+    fail("too much follows its end.");
   }
 
   // The next file or folder, its long name applied; false at the end.
@@ -86,6 +94,15 @@ class TarReader {
   }
 
  private:
+  std::size_t read_some(char* data, std::size_t bytes) {
+    const int got = gzread(file_.get(), data, static_cast<unsigned>(std::min<std::size_t>(bytes, 1 << 30)));
+    int code = Z_OK;
+    const char* const words = gzerror(file_.get(), &code);
+    // A stream that is cut within its last bytes ends like a whole one but for this code.
+    if (got < 0 || (got == 0 && code == Z_BUF_ERROR)) fail(std::string("it is damaged (") + words + ").");
+    return static_cast<std::size_t>(got);
+  }
+
   std::uint64_t number(std::string_view octal) const {
     std::uint64_t value = 0;
     for (const char c : octal) {
@@ -189,6 +206,7 @@ void unpack_tar(const std::string& archive, const std::string& folder, const Tar
       }
       if (options.progress) options.progress(bytes);
     }
+    tar.finish();
   } catch (const fs::filesystem_error& error) {
     tar.fail(error.what());
   }

@@ -40,6 +40,7 @@ const Loss binary_cross_entropy = {"binary_cross_entropy", binary_of};
 const Loss mse = {"mse", mse_of};
 const Loss mae = {"mae", mae_of};
 const Loss huber = {"huber", huber_of};
+const Loss reconstruction = {"reconstruction", mse_of, true};
 
 Loss smoothed_cross_entropy(double smoothing) {
   if (!(smoothing >= 0 && smoothing < 1))
@@ -51,7 +52,8 @@ Loss smoothed_cross_entropy(double smoothing) {
 }
 
 Loss loss_by_name(const std::string& name) {
-  const std::vector<Loss> losses = {cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber};
+  const std::vector<Loss> losses = {cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber,
+                                    reconstruction};
   std::vector<std::string> names;
   for (const Loss& loss : losses) {
     if (loss.name == name) return loss;

@@ -153,7 +153,7 @@ void Trainer::resume() {
 
 History Trainer::go() {
   const InterruptScope interrupts;
-  ticked_ = saved_ = Clock::now();
+  ticked_ = saved_ = Clock::now();  // what was prepared before is not training
   if (at_.epoch < options_.epochs && at_.history.stopped.empty()) {
     data::Loader first = loader();
     data::Batch batch;

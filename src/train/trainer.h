@@ -66,7 +66,7 @@ class Trainer : public Session {
   std::vector<double> confusion_;
   std::string summary_, environment_;
   std::unique_ptr<ProgressLine> progress_;
-  Clock::time_point ticked_, saved_;
+  Clock::time_point ticked_ = Clock::now(), saved_ = ticked_;
   double epoch_seconds_ = 0;
   std::unique_ptr<TrainStep> step_;
 };

@@ -1,46 +1,29 @@
 // The command as a user meets it: what it prints and how it ends.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command.h"
+#include "varve/io.h"
 #include "varve/ops.h"
 
 #ifdef VARVE_CLI_PATH
 namespace {
 
 using nlohmann::json;
-
-struct Result {
-  int code = -1;
-  std::string out;  // both streams
-};
-
-Result varve_command(const std::string& arguments, bool with_errors = true) {
-  const std::string command = std::string(VARVE_CLI_PATH) + " " + arguments + (with_errors ? " 2>&1" : " 2>/dev/null");
-  Result result;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return result;
-  std::array<char, 4096> part;
-  while (const std::size_t count = fread(part.data(), 1, part.size(), pipe)) result.out.append(part.data(), count);
-  const int status = pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using namespace varve::test;
 
 TEST(Cli, HelpTeachesWithExamples) {
   const Result help = varve_command("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* part : {"demo", "ops", "bench", "info", "Examples:", "varve bench ops matmul threads=1"})
+  for (const char* part : {"train", "demo", "ops", "bench", "info", "Examples:", "varve bench ops matmul threads=1"})
     EXPECT_TRUE(contains(help.out, part)) << part << " in\n" << help.out;
-  for (const char* command : {"demo", "ops", "bench", "bench ops", "info"})
-    EXPECT_EQ(varve_command(std::string(command) + " --help").code, 0) << command;
+  for (const char* command : {"train", "eval", "predict", "summary", "datasets", "zoo", "lr-find", "export", "info",
+                              "doctor", "completion", "schema", "demo", "ops", "bench", "bench ops", "bench data"}) {
+    const Result one = varve_command(std::string(command) + " --help");
+    EXPECT_EQ(one.code, 0) << command;
+    if (command != std::string("bench")) EXPECT_TRUE(contains(one.out, "Example")) << command << "\n" << one.out;
+  }
 }
 
 TEST(Cli, Version) {
@@ -54,14 +37,36 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
     const char* arguments;
     const char* answer;
   };
-  for (const Case& c :
-       {Case{"dmo", "unknown command 'dmo'. Did you mean 'demo'?"},
-        Case{"bench oops", "unknown command 'oops'. Did you mean 'ops'?"},
-        Case{"demo --step 3", "unknown option 'step'. Did you mean 'steps'?"},
-        Case{"demo step=3", "unknown option 'step'. Did you mean 'steps'?"},
-        Case{"demo device=referense", "unknown device 'referense'. Did you mean 'reference'?"},
-        Case{"ops softmx", "Did you mean 'softmax'?"}, Case{"bench ops matmull", "Did you mean 'matmul'?"},
-        Case{"demo steps=many", "steps"}, Case{"bench ops threads=0", "threads"}, Case{"", "Examples:"}}) {
+  for (const Case& c : {Case{"dmo", "unknown command 'dmo'. Did you mean 'demo'?"},
+                        Case{"bench oops", "unknown command 'oops'. Did you mean 'ops'?"},
+                        Case{"train lenet5 --jsn", "unknown option 'jsn'. Did you mean 'json'?"},
+                        Case{"train lenet5 epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
+                        Case{"train lenet5 --epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
+                        Case{"train lenet55", "Did you mean 'lenet5'?"},
+                        Case{"train", "needs a network file"},
+                        Case{"train lenet5 cnn-mnist", "unexpected argument 'cnn-mnist'"},
+                        Case{"train lenet5 --resume", "--resume goes on with a run"},
+                        Case{"train lenet5 epochs=many", "epochs: expected an integer"},
+                        Case{"train lenet5 data=mnst", "Did you mean 'mnist'?"},
+                        Case{"demo epoch=3", "Did you mean 'epochs'?"},
+                        Case{"eval lenet5", "weights="},
+                        Case{"predict", "run"},
+                        Case{"predict nowhere x.png", "not the folder of a run"},
+                        Case{"predict nowhere", "something to look at"},
+                        Case{"export nowhere a.npz", "not the folder of a run"},
+                        Case{"summary lenet5 batch=0", "batch"},
+                        Case{"summary lenet5 clases=3", "Did you mean 'classes'?"},
+                        Case{"datasets mnst", "Did you mean 'mnist'?"},
+                        Case{"datasets --sheet a.png", "name a data set"},
+                        Case{"zoo resnett", "Did you mean 'resnet"},
+                        Case{"schema convv", "Did you mean 'conv"},
+                        Case{"lr-find lenet5 from=x", "from: expected a number"},
+                        Case{"completion tcsh", "Known: bash, zsh, fish"},
+                        Case{"bench ops device=referense", "unknown device 'referense'. Did you mean 'reference'?"},
+                        Case{"ops softmx", "Did you mean 'softmax'?"},
+                        Case{"bench ops matmull", "Did you mean 'matmul'?"},
+                        Case{"bench ops threads=0", "threads"},
+                        Case{"", "Examples:"}}) {
     const Result result = varve_command(c.arguments);
     EXPECT_EQ(result.code, 2) << c.arguments;
     EXPECT_TRUE(contains(result.out, c.answer)) << c.arguments << " gave\n" << result.out;
@@ -103,7 +108,7 @@ TEST(Cli, ThePageOfOperatorsIsWhatTheCommandPrints) {
 #endif
 
 TEST(Cli, BenchPrintsOneObjectALine) {
-  const Result result = varve_command("bench ops 80x784x512 --json", false);
+  const Result result = varve_command("bench ops 80x784x512 --json", Streams::out);
   ASSERT_EQ(result.code, 0) << result.out;
   std::istringstream lines(result.out);
   int rows = 0;
@@ -117,13 +122,42 @@ TEST(Cli, BenchPrintsOneObjectALine) {
   EXPECT_GE(rows, 1);
 }
 
-TEST(Cli, DemoLearns) {
-  const Result result = varve_command("demo");
-  ASSERT_EQ(result.code, 0) << result.out;
-  const std::size_t at = result.out.find("test accuracy ");
-  ASSERT_NE(at, std::string::npos) << result.out;
-  EXPECT_GT(std::stod(result.out.substr(at + 14)), 0.95) << result.out;
-  EXPECT_TRUE(contains(varve_command("demo steps=5 device=reference").out, "reference"));
+TEST(Cli, ThePageOfNetworkFilesEndsWithTheSchema) {
+  const std::string page = varve::load_text(VARVE_TESTS_DIR "/../docs/network-files.md");
+  const std::size_t mark = page.find("<!-- From here on");
+  ASSERT_NE(mark, std::string::npos);
+  EXPECT_EQ(page.substr(page.find('\n', mark) + 2), varve_command("schema --markdown").out) << "Run: make docs";
+}
+
+TEST(Cli, CompletionsAreValidScripts) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Result script = varve_command(std::string("completion ") + shell);
+    EXPECT_EQ(script.code, 0);
+    for (const char* word : {"train", "lenet5", "epochs="}) EXPECT_TRUE(contains(script.out, word)) << shell << word;
+  }
+  EXPECT_EQ(varve_command("completion bash | bash -n").out, "");
+  // What it offers after "varve tr", and after "varve train lene".
+  const std::string complete =
+      "completion bash > c.sh; bash -c 'source ./c.sh; COMP_WORDS=(varve tr); COMP_CWORD=1; _varve; "
+      "echo \"${COMPREPLY[@]}\"; COMP_WORDS=(varve train lene); COMP_CWORD=2; _varve; echo \"${COMPREPLY[@]}\"'";
+  const Folder folder;
+  EXPECT_EQ(varve_command(complete).out, "train\nlenet5\n");
+}
+
+TEST(Cli, ListsAreTables) {
+  EXPECT_TRUE(contains(varve_command("zoo lenet").out, "61,706"));
+  const json zoo = json::parse(varve_command("zoo --json").out);
+  EXPECT_GT(zoo.size(), 30u);
+  EXPECT_TRUE(contains(varve_command("datasets").out, "digits"));
+  EXPECT_EQ(json::parse(varve_command("datasets --json").out)[0]["name"], "digits");
+  EXPECT_TRUE(contains(varve_command("schema epochs").out, "how often"));
+  EXPECT_TRUE(contains(varve_command("summary lenet5 batch=8").out, "61,706"));
+}
+
+TEST(Cli, DoctorIsContentWithThisMachine) {
+  const Result result = varve_command("doctor");
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "a small network learns")) << result.out;
 }
 
 }  // namespace

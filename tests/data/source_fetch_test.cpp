@@ -175,9 +175,9 @@ class Server {
       _exit(127);
     }
     close(ends[1]);
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(fdopen(ends[0], "r"), std::fclose);
+    output_.reset(fdopen(ends[0], "r"));
     int port = 0;
-    if (std::fscanf(output.get(), "Serving HTTP on 127.0.0.1 port %d", &port) == 1) {
+    if (std::fscanf(output_.get(), "Serving HTTP on 127.0.0.1 port %d", &port) == 1) {
       url_ = "http://127.0.0.1:" + std::to_string(port) + "/";
     }
   }
@@ -191,6 +191,7 @@ class Server {
 
  private:
   pid_t child_ = -1;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> output_{nullptr, std::fclose};  // open: the server writes a log
   std::string url_;
 };
 

@@ -1,6 +1,7 @@
 // Children are named as in torchvision, so that its files load.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <set>
 
 #include "zoo/small.h"
@@ -105,6 +106,36 @@ INSTANTIATE_TEST_SUITE_P(Zoo, TorchvisionNames,
                                                   {{"features.0.weight", {64, 3, 3, 3}},
                                                    {"features.9.squeeze.weight", {48, 1, 1, 256}}}}),
                          [](const auto& test) { return as_test_name(test.param.network); });
+
+class SavedAsPyTorch : public testing::TestWithParam<std::string> {};
+
+TEST_P(SavedAsPyTorch, ComesBack) {
+  const zoo::Entry& entry = zoo::find(GetParam());
+  const Sizes sizes = entry.dtype == i32 ? Sizes{{"vocabulary", 50}, {"width", 16}} : Sizes{{"classes", 10}};
+  const nn::Layer one = zoo::make(entry.name, sizes), other = zoo::make(entry.name, sizes);
+  one->build(entry.smallest, {.dtype = entry.dtype, .seed = 1});
+  other->build(entry.smallest, {.dtype = entry.dtype, .seed = 2});
+  Shape batch{2};
+  for (const std::int64_t size : entry.smallest) batch.push_back(size);
+  const Tensor x =
+      entry.dtype == i32 ? cast(floor(uniform(batch, {.seed = 3}) * 50), i32) : uniform(batch, {.seed = 3});
+  x.eval();
+  const std::vector<float> wanted = (*one)(x).to_vector<float>();
+  EXPECT_NE((*other)(x).to_vector<float>(), wanted);
+  const std::string path = testing::TempDir() + "/zoo_" + as_test_name(entry.name) + ".safetensors";
+  one->save(path, {.pytorch = true});
+  other->load(path, {.pytorch = true});
+  std::remove(path.c_str());
+  one->reset_state();
+  other->reset_state();
+  const std::vector<float> got = (*other)(x).to_vector<float>();
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, SavedAsPyTorch,
+                         testing::Values("resnet18", "googlenet", "mobilenet2", "densenet121", "shufflenet2",
+                                         "squeezenet1.1", "gpt-small", "ptb-large", "seq2seq"),
+                         test_name);
 
 }  // namespace
 }  // namespace varve::zoo_tests

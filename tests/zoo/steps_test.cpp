@@ -64,7 +64,8 @@ class Steps_Full : public testing::TestWithParam<std::string> {};
 
 TEST_P(Steps_Full, LowerTheLoss) {
   const char* full = std::getenv("VARVE_TEST_FULL");
-  if (!full || std::string(full) != "1") GTEST_SKIP() << "full size takes minutes: set VARVE_TEST_FULL=1 to run it";
+  if (!full || std::string(full) != "1")
+    GTEST_SKIP() << "full size takes minutes and gigabytes: set VARVE_TEST_FULL=1 to run it";
   const zoo::Entry& entry = zoo::find(GetParam());
   expect_learns(train(entry, {.input = entry.input, .batch = 2, .rate = entry.dtype == i32 ? 3e-3 : 1e-4}, 3));
 }

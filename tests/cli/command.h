@@ -1,0 +1,57 @@
+// The varve command, run as a user would.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#ifdef VARVE_CLI_PATH
+namespace varve::test {
+
+struct Result {
+  int code = -1;
+  std::string out;
+};
+
+enum class Streams { both, out };
+inline Result varve_command(const std::string& arguments, Streams streams = Streams::both) {
+  const std::string command =
+      std::string(VARVE_CLI_PATH) + " " + arguments + (streams == Streams::both ? " 2>&1" : " 2>/dev/null");
+  Result result;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return result;
+  std::array<char, 4096> part;
+  while (const std::size_t count = fread(part.data(), 1, part.size(), pipe)) result.out.append(part.data(), count);
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// An empty folder to be in.
+class Folder {
+ public:
+  Folder() {
+    std::filesystem::create_directories(path_);
+    std::filesystem::current_path(path_);
+  }
+  ~Folder() {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() / ("varve_cli_" + std::to_string(::getpid()));
+};
+
+}  // namespace varve::test
+#endif
