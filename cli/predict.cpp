@@ -11,6 +11,7 @@
 #include "text.h"
 #include "varve/io.h"
 #include "varve/ops.h"
+#include "varve/toml.h"
 #include "varve/train/run.h"
 
 namespace varve::cli {
@@ -32,23 +33,36 @@ Tensor picture_tensor(const train::TrainedModel& run, const std::string& file) {
   return tensor(values, {1, picture.height, picture.width, picture.channels});
 }
 
+std::vector<std::string> characters_of(const std::string& text) {
+  std::vector<std::string> all;
+  for (const char c : text)
+    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80 && !all.empty())
+      all.back() += c;
+    else
+      all.emplace_back(1, c);
+  return all;
+}
+
 // A vocabulary of single characters reads text by characters; any other by words.
 std::vector<std::int32_t> encoded(const data::Vocabulary& words, const std::string& text, std::int64_t length) {
-  const auto& all = words.words();
-  const bool characters =
-      all.size() > 2 && std::all_of(all.begin() + 2, all.end(), [](const std::string& w) { return w.size() == 1; });
-  if (!characters) return words.encode(text, length);
+  const auto& known = words.words();
+  const auto single = [](const std::string& word) { return width(word) <= 1; };
+  const bool by_characters = known.size() > 2 && std::all_of(known.begin() + 2, known.end(), single);
+  if (!by_characters) return words.encode(text, length);
+  const std::vector<std::string> all = characters_of(text);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(length), 0);
-  const std::size_t count = std::min(text.size(), ids.size());
-  for (std::size_t i = 0; i < count; ++i)
-    ids[ids.size() - count + i] = words.id(text.substr(text.size() - count + i, 1));
+  const std::size_t count = std::min(all.size(), ids.size());
+  for (std::size_t i = 0; i < count; ++i) ids[ids.size() - count + i] = words.id(all[all.size() - count + i]);
   return ids;
 }
 
 Tensor text_tensor(const train::TrainedModel& run, const std::string& word) {
   if (!run.vocabulary) throw Error("the run keeps no vocabulary: its network cannot be asked with text.");
   const std::string text = std::filesystem::is_regular_file(word) ? load_text(word, 64 << 20) : word;
-  return tensor(encoded(*run.vocabulary, text, run.input[0]), {1, run.input[0]});
+  const Tensor one = tensor(encoded(*run.vocabulary, text, run.input[0]), {1, run.input[0]});
+  // A language model, whose answers are words, may carry the state of as many texts as it was trained with.
+  const bool answers_words = run.classes.size() == run.vocabulary->words().size();
+  return answers_words ? tile(one, {run.config.batch, 1}) : one;
 }
 
 Tensor input_tensor(const train::TrainedModel& run, const std::string& file) {
@@ -68,7 +82,8 @@ struct Answer {
 
 // Probabilities where the loss was of classes, and the last step's of a sequence; other outputs as they are.
 std::vector<Answer> answers(const train::TrainedModel& run, Tensor output, int top) {
-  if (output.rank() > 2) output = output.reshape({-1, output.dim(-1)}).slice({{-1}});
+  if (output.rank() > 2) output = output.reshape({-1, output.dim(-1)});
+  output = output.slice({{-1}});
   const bool classes = run.config.loss == "cross_entropy";
   if (classes) output = softmax(output);
   if (run.config.loss == "binary_cross_entropy") output = sigmoid(output);
@@ -80,10 +95,9 @@ std::vector<Answer> answers(const train::TrainedModel& run, Tensor output, int t
   order.resize(classes ? std::min(order.size(), static_cast<std::size_t>(top)) : order.size());
   std::vector<Answer> all;
   for (const std::size_t i : order) {
-    std::string name = i < run.classes.size() ? run.classes[i] : cat(i);
-    const bool word = run.classes.empty() && run.vocabulary && i < run.vocabulary->words().size();
-    if (word) name = run.vocabulary->word(static_cast<std::int32_t>(i));
-    all.push_back({name, values[i]});
+    const std::string name = i < run.classes.size() ? run.classes[i] : cat(i);
+    const bool hidden = name.size() == 1 && name[0] >= 0 && name[0] <= ' ';  // a space, or the end of a line
+    all.push_back({hidden ? text::quoted(name) : name, values[i]});
   }
   return all;
 }
@@ -98,6 +112,7 @@ int predict(const PredictOptions& options) {
   train::use_machine(run.config);
   auto list = nlohmann::ordered_json::array();
   for (const std::string& file : options.files) {
+    run.model->reset_state();
     const Tensor output = train::predict(*run.model, input_tensor(run, file));
     const std::vector<Answer> best = answers(run, output, options.top);
     if (options.json) {

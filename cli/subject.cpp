@@ -50,11 +50,14 @@ train::Config config_of(const Subject& subject) {
     if (file) throw;
     throw UsageError(e.what());
   }
+  train::Config config;
   try {
-    return train::load_config(subject.what, subject.settings);
+    config = train::load_config(subject.what, subject.settings);
   } catch (const Error& e) {
     throw UsageError(e.what());
   }
+  use_device(config.device, config.threads);
+  return config;
 }
 
 std::string machine_line() {

@@ -12,7 +12,7 @@ bool is_setting(const std::string& word);  // key=value
 Subject subject_of(const std::vector<std::string>& words, const std::string& command);
 
 bool is_run(const std::string& what);  // an existing folder
-// UsageError for names and settings that do not exist, Error for files that are wrong.
+// Its device and threads become current. UsageError for what does not exist, Error for files that are wrong.
 train::Config config_of(const Subject& subject);
 
 std::string machine_line();  // "varve 0.1.0 · cpu, 2 threads, AVX-512"

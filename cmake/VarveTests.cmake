@@ -82,11 +82,11 @@ foreach(folder IN LISTS folders)
   endif()
 endforeach()
 
-# Installs Varve, then builds and runs a project that knows it only by find_package.
+# Installs Varve, then builds and runs projects that know it only by find_package.
 file(GLOB package CONFIGURE_DEPENDS "${tests_dir}/package/main.cpp")
 if(package)
   add_test(NAME package.consumer
-    COMMAND "${CMAKE_COMMAND}" -D "build=${PROJECT_BINARY_DIR}" -D "consumer=${tests_dir}/package"
+    COMMAND "${CMAKE_COMMAND}" -D "build=${PROJECT_BINARY_DIR}" -D "root=${PROJECT_SOURCE_DIR}"
             -D "generator=${CMAKE_GENERATOR}" -D "compiler=${CMAKE_CXX_COMPILER}" -D "config=${CMAKE_BUILD_TYPE}"
             -P "${PROJECT_SOURCE_DIR}/cmake/PackageTest.cmake")
   set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 ${environment} LABELS package)

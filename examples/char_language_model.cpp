@@ -44,7 +44,7 @@ But if the while I think on thee, dear friend,
 All losses are restored and sorrows end.
 )";
 
-constexpr std::int64_t kSteps = 32;
+constexpr std::int64_t kSteps = 24;
 
 // Goes on from the end of `text`, a character at a time: always the most likely one.
 std::string continued(nn::Module& model, const vv::data::Vocabulary& characters, std::string text, int count) {

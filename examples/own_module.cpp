@@ -1,4 +1,4 @@
-// A module and a training loop of your own; compiled it gives the same numbers as uncompiled.
+// A module and a training loop of your own. Compiled or not, the numbers are the same.
 #include <varve/varve.h>
 
 #include <cmath>
@@ -21,8 +21,8 @@ struct Residual : nn::Module {
   std::string kind() const override { return "my_residual"; }
 };
 
-// The losses of a few steps, by a program for the whole step or by plain lazy code.
-std::vector<float> train(nn::Sequential& model, const vv::data::Dataset& digits, bool compiled) {
+// The losses of at most so many steps, by a program for the whole step or by plain lazy code.
+std::vector<float> train(nn::Sequential& model, const vv::data::Dataset& digits, std::size_t steps, bool compiled) {
   auto adam = vv::optim::adam(3e-3).over(model.parameters());
   const auto one_step = [&](vv::Tensor x, vv::Tensor labels) {
     auto [loss, grads] =
@@ -34,6 +34,7 @@ std::vector<float> train(nn::Sequential& model, const vv::data::Dataset& digits,
 
   std::vector<float> losses;
   for (auto& [x, labels] : vv::data::batches(digits, {.batch = 50, .seed = 7})) {
+    if (losses.size() == steps) break;
     if (compiled && losses.empty())  // known before it runs
       std::cout << "peak memory of a step: " << vv::bytes(step.peak_bytes(x, labels)) << '\n';
     losses.push_back((compiled ? step(x, labels) : one_step(x, labels)).item<float>());
@@ -49,14 +50,14 @@ nn::Sequential network() {
 }
 
 int main() {
-  const vv::data::Dataset digits = vv::data::digits({.train = 1000, .test = 1}).train;
+  const vv::data::Dataset digits = vv::data::digits({.train = 2000, .test = 1}).train;
   nn::Sequential one = network(), other = network();
   one.summary();
 
-  const std::vector<float> with = train(one, digits, true), without = train(other, digits, false);
+  const std::vector<float> with = train(one, digits, 40, true), without = train(other, digits, 4, false);
   float apart = 0;
-  for (std::size_t i = 0; i < with.size(); ++i) apart = std::max(apart, std::abs(with[i] - without[i]));
-  std::cout << with.size() << " steps: loss " << with.front() << " to " << with.back()
-            << "; compiled and uncompiled differ by at most " << apart << '\n';
-  return with.back() < 0.8f * with.front() && apart < 1e-3f ? 0 : 1;
+  for (std::size_t i = 0; i < without.size(); ++i) apart = std::max(apart, std::abs(with[i] - without[i]));
+  std::cout << with.size() << " steps: loss " << with.front() << " to " << with.back() << "; the first "
+            << without.size() << " without compile differ by at most " << apart << '\n';
+  return with.back() < 0.7f * with.front() && without.size() == 4 && apart < 1e-3f ? 0 : 1;
 }

@@ -167,7 +167,7 @@ struct TextOptions {
   std::int64_t steps = 20, streams = 20;
   FetchOptions fetch = {};
 };
-Splits ptb(const TextOptions& = {});  // i32 [steps] and the same one word later
+Splits ptb(const TextOptions& = {});  // i32 [steps] and the same one word later; id 0 is the end of a line
 Splits characters(const std::string& path,
                   const TextOptions& = {});  // a text file, by characters; the last tenth tests
 struct FolderOptions {
@@ -182,13 +182,18 @@ struct CsvOptions {
   double test_share = 0.1;
   bool standardize = true;  // columns to mean 0 and deviation 1 of the training part
 };
-Splits csv(const std::string& path, const CsvOptions& = {});                    // text targets are classes
-Dataset numpy(const std::string& x_path, const std::string& y_path);            // .npy
-Dataset from_tensors(const Tensor& x, const Tensor& y, const Info& info = {});  // rows
+// Targets that are text, or a few different whole numbers, are classes; others are f32 [1]. A first line without any
+// number names the columns, which are otherwise called 1, 2, 3 ….
+Splits csv(const std::string& path, const CsvOptions& = {});
+Dataset numpy(const std::string& x_path, const std::string& y_path);  // .npy
+// Rows. Inputs: u8 is delivered as f32 over 255 ([N, H, W] as [H, W, 1]), other integers as i32, the rest as f32.
+// Targets: integers [N] or [N, 1] are classes, the rest is f32.
+Dataset from_tensors(const Tensor& x, const Tensor& y, const Info& info = {});
 Dataset idx(const std::string& images_path, const std::string& labels_path, const Info& info = {});  // .gz or not
 
-// By name, as the command line and network files do: "mnist", "digits", "folder:path", "csv:path", "chars:path",
-// "npz:path" (arrays x_train, y_train, x_test, y_test). Options are the named numbers of the loaders above.
+// By name, as the command line and network files do: "mnist", "digits", "folder:path", "csv:path#column",
+// "chars:path", "npz:path" (arrays x_train, y_train, x_test, y_test). Options are the named numbers of the loaders
+// above.
 Splits load(const std::string& name, const std::map<std::string, double>& options = {}, const FetchOptions& = {});
 struct CatalogEntry {
   std::string name, doc, input, home;  // home: where it is downloaded from

@@ -1,6 +1,9 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <atomic>
 #include <charconv>
@@ -84,5 +87,30 @@ void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), v
   }
   if (first) std::rethrow_exception(first);
 }
+
+#if defined(__x86_64__)
+
+namespace {
+constexpr unsigned kFlush = 0x8040;  // FTZ: results, DAZ: operands
+thread_local int flushed_team = 0;   // OpenMP keeps a team for each thread that asks for one
+}  // namespace
+
+FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
+  _mm_setcsr(saved_ | kFlush);
+  const int team = threads();
+  if (team <= flushed_team || omp_in_parallel()) return;
+  // Threads of a team stay, and nothing else runs on them.
+#pragma omp parallel num_threads(team)
+  _mm_setcsr(_mm_getcsr() | kFlush);
+  flushed_team = team;
+}
+FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+
+#else
+
+FlushDenormals::FlushDenormals() : saved_(0) {}
+FlushDenormals::~FlushDenormals() = default;
+
+#endif
 
 }  // namespace varve

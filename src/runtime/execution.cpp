@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/threads.h"
+
 namespace varve::runtime {
 
 using compiler::Place;
@@ -60,6 +62,7 @@ void Execution::run_step(std::size_t s) {
 
 void Execution::run() {
   if (!plan_->executes) return;
+  const FlushDenormals flush;
   for (std::size_t s = 0; s < kernels_.size(); ++s) run_step(s);
   for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
 }
@@ -67,6 +70,7 @@ void Execution::run() {
 void Execution::run_timed(std::vector<double>& seconds) {
   using Clock = std::chrono::steady_clock;
   seconds.resize(kernels_.size(), 0.0);
+  const FlushDenormals flush;
   for (std::size_t s = 0; s < kernels_.size() && plan_->executes; ++s) {
     const auto begin = Clock::now();
     run_step(s);

@@ -198,6 +198,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   }
   if (name_or_path.ends_with(".toml") || fs::exists(path, ignored))
     return config_from_toml(load_text(name_or_path, 8 << 20), name_or_path, overrides);
+  if (name_or_path.find('/') != std::string::npos) throw Error(name_or_path + ": there is no such file or folder.");
   const zoo::Entry& entry = zoo::find(name_or_path);
   std::string text = "network = " + text::quoted(entry.name) + "\n";
   if (!entry.train.empty()) text += entry.train.starts_with("[train]") ? entry.train : "[train]\n" + entry.train;

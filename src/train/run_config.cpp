@@ -32,13 +32,17 @@ void check_input(const Config& config, const data::Dataset& train) {
                 ".");
 }
 
+std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
+  return dataset.streams() > 0 ? dataset.streams() : config.batch;
+}
+
 // Labels beyond the outputs would make every loss nonsense.
 void check_outputs(const Prepared& p) {
   const data::Dataset& train = p.data.train;
   if (!p.config.loss.starts_with("cross_entropy") || !has_classes(train)) return;
-  Shape one = {1};
-  for (const std::int64_t size : train.x().shape) one.push_back(size);
-  const Tensor y = (*p.model)(zeros(one, train.x().dtype));
+  Shape batch = {rows_of(p.config, train)};
+  for (const std::int64_t size : train.x().shape) batch.push_back(size);
+  const Tensor y = (*p.model)(zeros(batch, train.x().dtype));  // for its shape, never computed
   if (y.rank() == 0 || y.dim(-1) >= train.classes()) return;
   throw Error(p.config.name + " gives " + std::to_string(y.dim(-1)) + " outputs, but " + p.config.data + " has " +
               std::to_string(train.classes()) + " classes: the last layer must have as many.");
@@ -54,10 +58,6 @@ std::vector<Metric> metrics_of(const Config& config) {
   std::vector<Metric> metrics;
   for (const std::string& name : config.metrics) metrics.push_back(metric_by_name(name));
   return metrics;
-}
-
-std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
-  return dataset.streams() > 0 ? dataset.streams() : config.batch;
 }
 
 // Tells the caller when the first step is about to begin.

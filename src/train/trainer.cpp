@@ -92,15 +92,15 @@ void Trainer::prepare_model() {
   if (average_)
     for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
+  const bool classes = !options_.loss.of_input && has_classes(options_.validation);
   if (options_.validation.defined())
-    validation_ = std::make_unique<Evaluator>(
-        model_, options_.validation,
-        EvaluateOptions{.loss = options_.loss,
-                        .metrics = options_.metrics,
-                        .batch = std::max<std::int64_t>(options_.batch, 256),
-                        .confusion = !options_.run.empty() && has_classes(options_.validation),
-                        .precision = options_.precision,
-                        .workers = options_.workers});
+    validation_ = std::make_unique<Evaluator>(model_, options_.validation,
+                                              EvaluateOptions{.loss = options_.loss,
+                                                              .metrics = options_.metrics,
+                                                              .batch = std::max<std::int64_t>(options_.batch, 256),
+                                                              .confusion = !options_.run.empty() && classes,
+                                                              .precision = options_.precision,
+                                                              .workers = options_.workers});
 }
 
 TrainStep::Parts Trainer::parts(bool check_layers) {

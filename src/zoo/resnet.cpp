@@ -110,9 +110,9 @@ Entry cifar(const std::string& name, int blocks, std::int64_t parameters) {
 mean = [0.4914, 0.4822, 0.4465]
 deviation = [0.2470, 0.2435, 0.2616]
 augment = [{crop = {padding = 4}}, {flip = {}}]
-optimizer = {sgd = {rate = 0.2, momentum = 0.9, nesterov = 1, weight_decay = 5e-4}}
+optimizer = {sgd = {rate = 0.2, momentum = 0.9, nesterov = true, weight_decay = 5e-4}}
 schedule = {one_cycle = {}}
-epochs = 30
+epochs = 10
 batch = 128
 validation = 0.1
 )",

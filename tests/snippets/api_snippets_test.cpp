@@ -1,5 +1,6 @@
 // The code that users are shown, compiled and run, with its results.
 #include <gtest/gtest.h>
+#include <varve/train/run.h>
 #include <varve/varve.h>
 
 #include <cmath>
@@ -178,6 +179,191 @@ TEST(Snippets, TheSameLoopWithoutCompileGivesTheSameNumbers) {
   };
   const std::vector<float> with = losses(true), without = losses(false);
   for (std::size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << "step " << i;
+}
+
+// ---- layers and training
+
+namespace nn = vv::nn;
+
+nn::Sequential digits_network() {
+  return nn::sequential(nn::conv2d(32, {.kernel = {5, 5}, .activation = nn::relu}), nn::max_pool2d(2),
+                        nn::dropout(0.25), nn::conv2d(64, {.kernel = {5, 5}, .activation = nn::relu}),
+                        nn::max_pool2d(2), nn::dropout(0.25), nn::flatten(), nn::dense(512, {.activation = nn::relu}),
+                        nn::dense(10));
+}
+
+TEST(Snippets, ANetworkTrained) {
+  const Folder folder;
+  const std::string run = (folder.path / "runs/digits").string();
+  const std::string file = (folder.path / "digits.safetensors").string();
+
+  auto model = digits_network();
+  EXPECT_THROW(model.parameters(), vv::Error);  // before the first batch or build()
+
+  auto digits = vv::data::digits({.train = 1000, .test = 200});
+  auto history = vv::train::fit(model, digits.train,
+                                {.loss = vv::train::cross_entropy,
+                                 .optimizer = vv::optim::adam(1e-3),
+                                 .epochs = 2,
+                                 .batch = 128,
+                                 .validation = digits.test,
+                                 .run = run,
+                                 .verbosity = vv::train::Verbosity::quiet});
+  auto score = vv::train::evaluate(model, digits.test);  // {loss, accuracy}
+  model.save(file);
+
+  ASSERT_EQ(history.epochs.size(), 2u);
+  EXPECT_LT(history.epochs[1].value("loss"), history.epochs[0].value("loss"));
+  EXPECT_DOUBLE_EQ(history.epochs[1].value("val_accuracy"), score.accuracy);
+  EXPECT_NEAR(history.epochs[1].value("val_loss"), score.loss, 1e-6);
+  EXPECT_GT(score.accuracy, 0.3);  // guessing gives 0.1
+  for (const char* name : {"best.safetensors", "last.safetensors", "index.html"})
+    EXPECT_TRUE(std::filesystem::exists(run + "/" + name)) << name;
+
+  const nn::Summary summary = model.summarize();
+  EXPECT_EQ(summary.parameters, 1663370 - (3136 - 1024) * 512);  // cnn-mnist's, but for the padding
+  EXPECT_NE(summary.str().find("peak training memory"), std::string::npos);
+
+  auto copy = digits_network();
+  copy.build({28, 28, 1}, {.seed = 99});
+  copy.load(file);
+  EXPECT_DOUBLE_EQ(vv::train::evaluate(copy, digits.test).loss, score.loss);
+}
+
+// The sum needs pictures of one size, hence the padding.
+struct Residual : nn::Module {
+  nn::Conv2d first, second;
+  explicit Residual(int channels)
+      : first(channels, {.kernel = {3, 3}, .padding = nn::same}),
+        second(channels, {.kernel = {3, 3}, .padding = nn::same}) {
+    add("first", first);
+    add("second", second);
+  }
+  vv::Tensor forward(vv::Tensor x, vv::Mode mode) override {
+    return vv::relu(x + second(vv::relu(first(x, mode)), mode));
+  }
+};
+
+nn::Sequential network_with_own_module() {
+  auto model = nn::sequential(nn::conv2d(4, {.kernel = {5, 5}, .stride = 2}), Residual(4), nn::dropout(0.1),
+                              nn::flatten(), nn::dense(10));
+  model.build({28, 28, 1}, {.seed = 5});
+  return model;
+}
+
+// The losses of the first steps.
+std::vector<float> own_loop(const vv::data::Dataset& train, std::size_t steps, bool compiled) {
+  auto model = network_with_own_module();
+  auto adam = vv::optim::adam(1e-3).over(model.parameters());
+  auto body = [&](vv::Tensor x, vv::Tensor labels) {
+    auto [loss, grads] =
+        vv::value_and_grad([&] { return vv::cross_entropy(model(x, vv::Mode::train), labels); }, model.parameters());
+    adam.apply(grads);
+    return loss;
+  };
+  auto step = vv::compile(body);
+  std::vector<float> losses;
+  for (auto& [x, labels] : vv::data::batches(train, {.batch = 128, .seed = 7})) {
+    if (losses.empty()) {
+      EXPECT_GT(step.peak_bytes(x, labels), x.type().bytes());  // known before it runs
+      EXPECT_EQ(adam.steps(), 0);
+    }
+    losses.push_back((compiled ? step(x, labels) : body(x, labels)).item<float>());
+    if (losses.size() == steps) break;
+  }
+  EXPECT_EQ(adam.steps(), static_cast<std::int64_t>(steps));
+  return losses;
+}
+
+TEST(Snippets, YourOwnModuleYourOwnLoop) {
+  const vv::data::Dataset train = vv::data::digits({.train = 1280, .test = 1}).train;
+  const std::vector<float> with = own_loop(train, 10, true), without = own_loop(train, 3, false);
+  EXPECT_LT(with.back(), with.front());
+  for (std::size_t i = 0; i < without.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << "step " << i;
+}
+
+TEST(Snippets, OwnModulesAreInTheTree) {
+  const nn::Sequential model = network_with_own_module();
+  EXPECT_EQ(model.variable("1.first.weight").shape(), (vv::Shape{4, 3, 3, 4}));
+  EXPECT_EQ(model.parameters().size(), 8u);
+}
+
+const char* const kNetworkText = R"(
+input = [28, 28, 1]                      # lenet.toml
+[[layer]]
+conv2d = {out = 6, kernel = 5, padding = "same", activation = "tanh"}
+[[layer]]
+avg_pool2d = 2
+[[layer]]
+flatten = {}
+[[layer]]
+dense = {out = 10}
+[train]
+data = "mnist"
+optimizer = {adam = {rate = 1e-3}}
+epochs = 5
+batch = 128
+)";
+
+TEST(Snippets, ANetworkAsText) {
+  const Folder folder;
+  const std::string file = (folder.path / "lenet.toml").string();
+  vv::save_text(file, kNetworkText);
+
+  const vv::train::Config config = vv::train::load_config(file);
+  EXPECT_EQ(config.name, "lenet");
+  EXPECT_EQ(config.data, "mnist");
+  EXPECT_EQ(config.optimizer.name, "adam");
+  EXPECT_EQ(config.epochs, 5);
+  EXPECT_EQ(config.batch, 128);
+  const nn::Layer model = vv::train::make_network(config);
+  model->build({28, 28, 1});
+  EXPECT_EQ(model->parameter_count(), 6 * 25 + 6 + 14 * 14 * 6 * 10 + 10);
+
+  // Trained as `varve train lenet.toml data=digits …` does it.
+  const std::vector<std::string> settings = {"data=digits", "data.train=600", "data.test=200", "epochs=1",
+                                             "runs=" + (folder.path / "runs").string()};
+  const vv::train::RunResult result =
+      vv::train::run(vv::train::load_config(file, settings), {.verbosity = vv::train::Verbosity::quiet});
+  EXPECT_TRUE(result.tested);
+  EXPECT_GT(result.test.accuracy, 0.15);
+  EXPECT_EQ(result.folder, (folder.path / "runs/lenet-1").string());
+}
+
+TEST(Snippets, AnUnknownSettingGetsTheNearestOne) {
+  try {
+    vv::train::config_from_toml(kNetworkText, "lenet", {"epoch=3"});
+    ADD_FAILURE() << "no error";
+  } catch (const vv::Error& e) {
+    EXPECT_STREQ(e.what(), "unknown key 'epoch'. Did you mean 'epochs'?");
+  }
+}
+
+TEST(Snippets, BranchesNameTheirInputs) {
+  const nn::TextNetwork text = nn::network_from_toml(R"(
+input = [8, 8, 3]
+[[layer]]
+name = "stem"
+conv2d = {out = 4, padding = "same"}
+[[layer]]
+name = "b1"
+conv2d = {out = 2, kernel = 1}
+from = "stem"
+[[layer]]
+name = "b2"
+conv2d = {out = 2, kernel = 3, padding = "same"}
+from = "stem"
+[[layer]]
+name = "both"
+concat = ["b1", "b2"]
+[[layer]]
+add = ["stem", "both"]
+)",
+                                                     "branches.toml");
+  nn::Graph network = text.network;
+  network.build(text.input);
+  EXPECT_EQ(network(vv::zeros({2, 8, 8, 3})).shape(), (vv::Shape{2, 8, 8, 4}));
+  EXPECT_EQ(network.variable("b2.weight").shape(), (vv::Shape{2, 3, 3, 4}));
 }
 
 }  // namespace
