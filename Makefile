@@ -23,7 +23,7 @@ help:
 	@echo '  make build         set up and build: the varve command is build/varve'
 	@echo '  make test-full     the tests under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-asan, test-no-onednn, test-onednn3'
-	@echo '  make docs          write docs/operators.md anew; a test compares it'
+	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
 	@echo '  make format        write every source in the house style; format-check only looks'
 	@echo '  make setup         install the Debian packages that the build needs, if any is missing'
 	@echo '  make clean         remove everything that was built'
@@ -46,6 +46,8 @@ demo: build
 
 docs: build
 	@build/varve ops --markdown > docs/operators.md
+	@sed -i '/^<!-- From here on/q' docs/network-files.md
+	@{ echo; build/varve schema --markdown; } >> docs/network-files.md
 
 test: build
 	@cd build && $(CTEST)

@@ -175,7 +175,8 @@ Config config_from_toml(const std::string& text, const std::string& name, const 
                                       (inside ? " It belongs under [train]." : text::did_you_mean(key, kTopKeys)));
     }
   Config config;
-  config.name = fs::path(name).stem().string();
+  config.name = fs::path(name).filename().string();
+  if (config.name.ends_with(".toml")) config.name.erase(config.name.size() - 5);
   if (const Value* given = document.find("name")) config.name = Place{name, "name"}.word(*given);
   read_network(config, document, text, name);
   if (const Value* train = document.find("train"))

@@ -49,7 +49,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
                         Case{"train lenet5 epochs=many", "epochs: expected an integer"},
                         Case{"train lenet5 data=mnst", "Did you mean 'mnist'?"},
                         Case{"train lenet5 device=referense", "Did you mean 'reference'?"},
-        Case{"demo epoch=3", "Did you mean 'epochs'?"},
+                        Case{"demo epoch=3", "Did you mean 'epochs'?"},
                         Case{"eval lenet5", "weights="},
                         Case{"predict", "run"},
                         Case{"predict nowhere x.png", "not the folder of a run"},

@@ -82,6 +82,22 @@ TEST(CliTrain, ARunFromTrainingToPrediction) {
   EXPECT_NEAR(loaded["test_accuracy"], resumed["test_accuracy"], 1e-9);
 }
 
+// Stopped in the first epoch by a signal, it saves, says how to go on, and goes on from the step where it was.
+TEST(CliTrain, ASignalStopsItAndItGoesOn) {
+  const Folder folder;
+  const std::string stopped =
+      "train lenet5 epochs=1 data.train=20000 data.test=100 batch=20 > out 2>&1 & p=$!; "
+      "until grep -q parameters out; do sleep 0.02; done; kill -TERM $p; wait $p; echo code $?; cat out";
+  const Result first = varve_command(stopped);
+  EXPECT_TRUE(contains(first.out, "code 1")) << first.out;
+  EXPECT_TRUE(contains(first.out, "To go on: varve train runs/lenet5-1 --resume")) << first.out;
+  const Result second = varve_command("train runs/lenet5-1 --resume");
+  EXPECT_EQ(second.code, 0) << second.out;
+  EXPECT_TRUE(contains(second.out, "resuming runs/lenet5-1 at epoch 1, step ")) << second.out;
+  EXPECT_FALSE(contains(second.out, "step 0 of")) << second.out;
+  EXPECT_TRUE(contains(second.out, "test accuracy")) << second.out;
+}
+
 TEST(CliTrain, SaysWhatItDoes) {
   const Folder folder;
   std::ofstream("net.toml") << "input = [28, 28, 1]\n[[layer]]\nflatten = {}\n[[layer]]\ndense = 10\n[train]\n"

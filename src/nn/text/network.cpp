@@ -255,7 +255,8 @@ TextNetwork network_from_toml(const std::string& text, const std::string& name) 
   const Value* layers = document.find("layer");
   if (!layers) Place{name, ""}.fail(document, "no [[layer]]: a network file lists its layers.");
   TextNetwork network;
-  network.name = std::filesystem::path(name).stem().string();
+  network.name = std::filesystem::path(name).filename().string();
+  if (network.name.ends_with(".toml")) network.name.erase(network.name.size() - 5);
   if (const Value* given = document.find("name")) network.name = Place{name, "name"}.word(*given);
   network.input = input_shape(document, name);
   Reader reader(document, name);
@@ -264,9 +265,6 @@ TextNetwork network_from_toml(const std::string& text, const std::string& name) 
   return network;
 }
 
-TextNetwork load_network(const std::string& path) {
-  TextNetwork network = network_from_toml(load_text(path, 8 << 20), path);
-  return network;
-}
+TextNetwork load_network(const std::string& path) { return network_from_toml(load_text(path, 8 << 20), path); }
 
 }  // namespace varve::nn
