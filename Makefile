@@ -13,7 +13,7 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo docs test test-full test-asan test-no-onednn test-onednn3 format format-check clean
+.PHONY: help setup build demo docs test test-full test-slow test-asan test-no-onednn test-onednn3 format format-check clean
 
 help:
 	@echo 'Varve, a deep-learning framework in C++20.'
@@ -21,8 +21,8 @@ help:
 	@echo '  make demo          set up, build, and train a first network: start here'
 	@echo '  make test          set up, build, and run the tests'
 	@echo '  make build         set up and build: the varve command is build/varve'
-	@echo '  make test-full     the tests under sanitizers, without oneDNN, and with oneDNN 3.x;'
-	@echo '                     each also alone: test-asan, test-no-onednn, test-onednn3'
+	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
+	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
 	@echo '  make format        write every source in the house style; format-check only looks'
 	@echo '  make setup         install the Debian packages that the build needs, if any is missing'
@@ -55,11 +55,16 @@ test: build
 # All parts run, even when one fails; the last lines say which did.
 test-full:
 	@failed=; \
-	for part in test-asan test-no-onednn test-onednn3; do \
+	for part in test-slow test-asan test-no-onednn test-onednn3; do \
 	  echo "== $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "test-full FAILED in:$$failed"; exit 1; fi; \
 	echo 'test-full passed.'
+
+# The whole zoo at full size, and a run that is killed fifty times.
+test-slow: build
+	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_zoo --gtest_filter='*Full*' --gtest_brief=1
+	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_train --gtest_filter='Kill*'
 
 test-asan: setup
 	@$(call configure,asan,build-asan)

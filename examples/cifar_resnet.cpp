@@ -14,7 +14,7 @@ namespace vv = varve;
 namespace nn = vv::nn;
 
 nn::Sequential conv_norm(std::int64_t channels, nn::Pair kernel, nn::Pair stride, const nn::Activation& activation) {
-  return nn::sequential(nn::conv2d(channels, {.kernel = kernel, .stride = stride, .padding = nn::same, .bias = false}),
+  return nn::sequential(nn::conv2d(channels, {.kernel = kernel, .stride = stride, .bias = false}),
                         nn::batch_norm({.activation = activation}));
 }
 

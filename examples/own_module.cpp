@@ -9,9 +9,7 @@ namespace nn = vv::nn;
 
 struct Residual : nn::Module {
   nn::Conv2d first, second;
-  explicit Residual(int channels)
-      : first(channels, {.kernel = {3, 3}, .padding = nn::same}),
-        second(channels, {.kernel = {3, 3}, .padding = nn::same}) {
+  explicit Residual(int channels) : first(channels, {.kernel = {3, 3}}), second(channels, {.kernel = {3, 3}}) {
     add("first", first);
     add("second", second);
   }

@@ -11,4 +11,5 @@
 #include "varve/optim.h"
 #include "varve/tensor.h"
 #include "varve/train.h"
+#include "varve/train/run.h"
 #include "varve/zoo.h"

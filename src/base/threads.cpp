@@ -99,7 +99,7 @@ FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
   _mm_setcsr(saved_ | kFlush);
   const int team = threads();
   if (team <= flushed_team || omp_in_parallel()) return;
-  // Threads of a team stay, and nothing else runs on them.
+    // Threads of a team stay, and nothing else runs on them.
 #pragma omp parallel num_threads(team)
   _mm_setcsr(_mm_getcsr() | kFlush);
   flushed_team = team;

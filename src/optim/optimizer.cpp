@@ -147,6 +147,13 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
   const Tensor step_now = step.value() + 1;
   step.assign(step_now);
   for (std::size_t i = 0; i < members.size(); ++i) update(members[i], gradients[i], step_now);
+  if (tracing()) return;
+  // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
+  step.value().eval();
+  for (const Member& member : members) {
+    member.parameter.value().eval();
+    for (const Variable& kept : member.state) kept.value().eval();
+  }
 }
 
 void Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {

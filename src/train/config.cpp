@@ -188,22 +188,34 @@ Config config_from_toml(const std::string& text, const std::string& name, const 
   return config;
 }
 
-Config load_config(const std::string& name_or_path, const std::vector<std::string>& overrides) {
-  const fs::path path = name_or_path;
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    const std::string file = (path / "config.toml").string();
-    if (!fs::exists(file, ignored))
-      throw Error(name_or_path + ": is a folder without config.toml, so not the folder of a run.");
-    return config_from_toml(load_text(file, 8 << 20), file, overrides);
-  }
-  if (name_or_path.ends_with(".toml") || fs::exists(path, ignored))
-    return config_from_toml(load_text(name_or_path, 8 << 20), name_or_path, overrides);
-  if (name_or_path.find('/') != std::string::npos) throw Error(name_or_path + ": there is no such file or folder.");
-  const zoo::Entry& entry = zoo::find(name_or_path);
+namespace {
+
+bool in_zoo(const std::string& name) {
+  return std::any_of(zoo::entries().begin(), zoo::entries().end(),
+                     [&](const auto& entry) { return entry.name == name; });
+}
+
+Config config_of(const zoo::Entry& entry, const std::vector<std::string>& overrides) {
   std::string text = "network = " + text::quoted(entry.name) + "\n";
   if (!entry.train.empty()) text += entry.train.starts_with("[train]") ? entry.train : "[train]\n" + entry.train;
   return config_from_toml(text, entry.name, overrides);
+}
+
+}  // namespace
+
+// A name of the zoo means the zoo, also beside a folder that happens to be called so.
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& overrides) {
+  const fs::path path = name_or_path;
+  std::error_code ignored;
+  const std::string file = (path / "config.toml").string();
+  if (fs::exists(file, ignored)) return config_from_toml(load_text(file, 8 << 20), file, overrides);
+  if (in_zoo(name_or_path)) return config_of(zoo::find(name_or_path), overrides);
+  if (fs::is_directory(path, ignored))
+    throw Error(name_or_path + ": is a folder without config.toml, so not the folder of a run.");
+  if (name_or_path.ends_with(".toml") || fs::exists(path, ignored))
+    return config_from_toml(load_text(name_or_path, 8 << 20), name_or_path, overrides);
+  if (name_or_path.find('/') != std::string::npos) throw Error(name_or_path + ": there is no such file or folder.");
+  return config_of(zoo::find(name_or_path), overrides);  // throws, with the nearest name
 }
 
 nn::Layer make_network(const Config& config) {

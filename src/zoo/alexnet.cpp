@@ -25,10 +25,10 @@ nn::Layer overfeat(const std::map<std::string, double>& given) {
   const std::int64_t w = s.whole("width", 32, 1 << 12);
   const auto conv3 = [](std::int64_t out) { return conv(out, {.kernel = 3, .padding = 1, .activation = nn::relu}); };
   return nn::layer(nn::sequential(
-      conv(3 * w, {.kernel = 11, .stride = 4, .activation = nn::relu}), nn::max_pool2d(2),
-      conv(8 * w, {.kernel = 5, .activation = nn::relu}), nn::max_pool2d(2), conv3(16 * w), conv3(32 * w),
-      conv3(32 * w), nn::max_pool2d(2), nn::flatten(), nn::dense(96 * w, {.activation = nn::relu}), nn::dropout(0.5),
-      nn::dense(128 * w, {.activation = nn::relu}), nn::dropout(0.5), nn::dense(s.classes(1000))));
+      conv(3 * w, {.kernel = 11, .stride = 4, .padding = nn::valid, .activation = nn::relu}), nn::max_pool2d(2),
+      conv(8 * w, {.kernel = 5, .padding = nn::valid, .activation = nn::relu}), nn::max_pool2d(2), conv3(16 * w),
+      conv3(32 * w), conv3(32 * w), nn::max_pool2d(2), nn::flatten(), nn::dense(96 * w, {.activation = nn::relu}),
+      nn::dropout(0.5), nn::dense(128 * w, {.activation = nn::relu}), nn::dropout(0.5), nn::dense(s.classes(1000))));
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ nn::Layer two_convolutions(const std::map<std::string, double>& given) {
 
 nn::Layer lenet(const std::map<std::string, double>& given) {
   return nn::layer(nn::sequential(nn::conv2d(6, {.kernel = 5, .padding = nn::same, .activation = nn::tanh}),
-                                  nn::avg_pool2d(2), nn::conv2d(16, {.kernel = 5, .activation = nn::tanh}),
+                                  nn::avg_pool2d(2),
+                                  nn::conv2d(16, {.kernel = 5, .padding = nn::valid, .activation = nn::tanh}),
                                   nn::avg_pool2d(2), nn::flatten(), nn::dense(120, {.activation = nn::tanh}),
                                   nn::dense(84, {.activation = nn::tanh}), nn::dense(Sizes(given).classes(10))));
 }

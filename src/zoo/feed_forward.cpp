@@ -64,6 +64,7 @@ Entry fnn_mnist() {
           .parameters = 669706,
           .train = R"(data = "mnist"
 optimizer = {adam = {rate = 1e-3}}
+schedule = {cosine = {}}
 epochs = 20
 batch = 80
 validation = 0.2

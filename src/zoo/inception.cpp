@@ -12,7 +12,7 @@ Named conv_of(const std::string& name, std::int64_t out, std::int64_t height = 1
   return named(name, basic_conv(out, {.kernel = {height, width}, .padding = around}));
 }
 Named halving(const std::string& name, std::int64_t out) {
-  return named(name, basic_conv(out, {.kernel = 3, .stride = 2}));
+  return named(name, basic_conv(out, {.kernel = 3, .stride = 2, .padding = nn::valid}));
 }
 Named average() { return named("pool", nn::avg_pool2d(3, {.stride = 1, .padding = 1, .count_padding = true})); }
 Named halving_pool() { return named("pool", nn::max_pool2d(3, {.stride = 2})); }
@@ -69,9 +69,10 @@ nn::Graph block_e() {
 
 nn::Layer network(const std::map<std::string, double>& given) {
   nn::Sequential all;
-  all.push(basic_conv(32, {.kernel = 3, .stride = 2}), "Conv2d_1a_3x3").push(basic_conv(32, {}), "Conv2d_2a_3x3");
+  all.push(basic_conv(32, {.kernel = 3, .stride = 2, .padding = nn::valid}), "Conv2d_1a_3x3")
+      .push(basic_conv(32, {.padding = nn::valid}), "Conv2d_2a_3x3");
   all.push(basic_conv(64, {.padding = 1}), "Conv2d_2b_3x3").push(nn::max_pool2d(3, {.stride = 2}), "maxpool1");
-  all.push(basic_conv(80), "Conv2d_3b_1x1").push(basic_conv(192, {}), "Conv2d_4a_3x3");
+  all.push(basic_conv(80), "Conv2d_3b_1x1").push(basic_conv(192, {.padding = nn::valid}), "Conv2d_4a_3x3");
   all.push(nn::max_pool2d(3, {.stride = 2}), "maxpool2");
   all.push(block_a(32), "Mixed_5b").push(block_a(64), "Mixed_5c").push(block_a(64), "Mixed_5d");
   all.push(block_b(), "Mixed_6a");

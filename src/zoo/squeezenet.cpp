@@ -20,7 +20,7 @@ nn::Pool2d halve() { return nn::max_pool2d(3, {.stride = 2, .ceil_mode = true});
 // Children are numbered as in torchvision, where each ReLU is a child of its own.
 nn::Sequential features10() {
   nn::Sequential f;
-  f.push(conv(96, {.kernel = 7, .stride = 2, .activation = nn::relu}), "0").push(halve(), "2");
+  f.push(conv(96, {.kernel = 7, .stride = 2, .padding = nn::valid, .activation = nn::relu}), "0").push(halve(), "2");
   f.push(fire(16, 64), "3").push(fire(16, 64), "4").push(fire(32, 128), "5").push(halve(), "6");
   f.push(fire(32, 128), "7").push(fire(48, 192), "8").push(fire(48, 192), "9").push(fire(64, 256), "10");
   f.push(halve(), "11").push(fire(64, 256), "12");
@@ -29,7 +29,7 @@ nn::Sequential features10() {
 
 nn::Sequential features11() {
   nn::Sequential f;
-  f.push(conv(64, {.stride = 2, .activation = nn::relu}), "0").push(halve(), "2");
+  f.push(conv(64, {.stride = 2, .padding = nn::valid, .activation = nn::relu}), "0").push(halve(), "2");
   f.push(fire(16, 64), "3").push(fire(16, 64), "4").push(halve(), "5");
   f.push(fire(32, 128), "6").push(fire(32, 128), "7").push(halve(), "8");
   f.push(fire(48, 192), "9").push(fire(48, 192), "10").push(fire(64, 256), "11");

@@ -33,7 +33,8 @@ nn::Layer network(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const std::int64_t middles = s.whole("middle", 8, 1000);
   nn::Sequential all;
-  all.push(conv_norm({.out = 32, .conv = {.stride = 2}})).push(conv_norm({.out = 64}));
+  all.push(conv_norm({.out = 32, .conv = {.stride = 2, .padding = nn::valid}}))
+      .push(conv_norm({.out = 64, .conv = {.padding = nn::valid}}));
   all.push(reducing(128, 128, false)).push(reducing(256, 256, true)).push(reducing(728, 728, true));
   for (std::int64_t i = 0; i < middles; ++i) all.push(middle(728));
   all.push(reducing(728, 1024, true)).push(separable(1536, nn::relu)).push(separable(2048, nn::relu));

@@ -34,7 +34,7 @@ TEST(Layers, PaddingIsAWordOrSizes) {
 }
 
 TEST(Layers, DepthwiseConv2d) {
-  expect_near(run(nn::depthwise_conv2d({.kernel = 2, .bias = false}, 2), wave(0, {1, 3, 3, 2})),
+  expect_near(run(nn::depthwise_conv2d({.kernel = 2, .padding = nn::valid, .bias = false}, 2), wave(0, {1, 3, 3, 2})),
               {0.3622700, 0.0427067, -0.0260452, 0.4253975, 0.7623439, -0.6183527, 0.6423666, -0.6409367, -0.7973990,
                0.5323813, -0.5592841, 0.4222659, -0.1679401, 0.4338807, -0.4345275, 0.7868165});
 }

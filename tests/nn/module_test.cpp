@@ -38,8 +38,8 @@ TEST(Module, VariablesAreNamedByPaths) {
 }
 
 TEST(Module, CountsParameters) {
-  auto model = nn::sequential(nn::conv2d(32, {.kernel = {5, 5}}), nn::max_pool2d(2), nn::batch_norm(), nn::flatten(),
-                              nn::dense(10));
+  auto model = nn::sequential(nn::conv2d(32, {.kernel = {5, 5}, .padding = nn::valid}), nn::max_pool2d(2),
+                              nn::batch_norm(), nn::flatten(), nn::dense(10));
   model.build({28, 28, 1});
   EXPECT_EQ(model.parameter_count(), 5 * 5 * 32 + 32 + 2 * 32 + 12 * 12 * 32 * 10 + 10);
   auto lstm = nn::lstm(7, {.layers = 2, .bidirectional = true});
@@ -114,7 +114,7 @@ TEST(Module, AnotherInputSizeIsAnError) {
 }
 
 TEST(Module, OperatorErrorsNameTheLayer) {
-  auto model = nn::sequential(nn::sequential(nn::conv2d(4, {.kernel = 5})));
+  auto model = nn::sequential(nn::sequential(nn::conv2d(4, {.kernel = 5, .padding = nn::valid})));
   const std::string message = message_of([&] { model.build({3, 3, 1}); });
   EXPECT_EQ(message.find("conv2d \"0.0\": the kernel does not fit the input"), 0u) << message;
 }

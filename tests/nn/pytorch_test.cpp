@@ -24,10 +24,10 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"convnet",
        [] {
-         return nn::sequential(nn::conv2d(8, {.kernel = {3, 2}, .padding = 1, .bias = false}), nn::batch_norm(),
-                               nn::activation(nn::relu), nn::max_pool2d(2), nn::conv2d(12, {.kernel = 3, .groups = 2}),
-                               nn::activation(nn::tanh), nn::flatten(), nn::batch_norm(), nn::dropout(0.5),
-                               nn::dense(5));
+         return nn::sequential(
+             nn::conv2d(8, {.kernel = {3, 2}, .padding = 1, .bias = false}), nn::batch_norm(), nn::activation(nn::relu),
+             nn::max_pool2d(2), nn::conv2d(12, {.kernel = 3, .padding = nn::valid, .groups = 2}),
+             nn::activation(nn::tanh), nn::flatten(), nn::batch_norm(), nn::dropout(0.5), nn::dense(5));
        }},
       {"deconvnet",
        [] {

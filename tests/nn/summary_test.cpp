@@ -5,7 +5,7 @@ namespace {
 
 TEST(Summary, CountsShapesParametersAndWork) {
   nn::Sequential model;
-  model.push(nn::conv2d(4, {.bias = false}), "conv").push(nn::flatten(), "flat");
+  model.push(nn::conv2d(4, {.padding = nn::valid, .bias = false}), "conv").push(nn::flatten(), "flat");
   model.push(nn::sequential(nn::dense(5), nn::dense(2)), "head");
   model.build({6, 6, 3});
   model.freeze("conv.*");

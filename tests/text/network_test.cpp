@@ -121,7 +121,7 @@ const Sample kSamples[] = {
     {"instance_norm", "[4, 4, 6]", "{}", {2, 4, 4, 6}},
     {"conv2d", "[8, 8, 3]", "{out = 4, kernel = [3, 5], stride = 2, padding = [[1, 0], 2]}", {2, 4, 4, 4}},
     {"depthwise_conv2d", "[8, 8, 3]", "{multiplier = 2, padding = \"same\"}", {2, 8, 8, 6}},
-    {"conv1d", "[9, 3]", "{out = 4, kernel = 3}", {2, 7, 4}},
+    {"conv1d", "[9, 3]", "{out = 4, kernel = 3}", {2, 9, 4}},
     {"conv2d_transpose", "[4, 4, 3]", "{out = 2, kernel = 2, stride = 2}", {2, 8, 8, 2}},
     {"max_pool2d", "[8, 8, 3]", "2", {2, 4, 4, 3}},
     {"avg_pool2d", "[8, 8, 3]", "{window = 3, stride = 1}", {2, 6, 6, 3}},

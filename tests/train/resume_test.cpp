@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "fit_helpers.h"
 
@@ -68,6 +70,29 @@ TEST(Resume, AfterSigtermAtEveryKindOfMoment) {
     expect_same_history(got, want);
     expect_same_files(run + "/last.safetensors", folder / "straight/last.safetensors");
     expect_same_files(run + "/best.safetensors", folder / "straight/best.safetensors");
+  }
+}
+
+// Generated code of matrix products uses the stack pointer as it likes: a handler must not run on that stack.
+TEST(Resume, SignalsInTheMiddleOfAProduct) {
+  const data::Dataset set = points(512, 1);
+  auto model =
+      nn::sequential(nn::dense(256, {.activation = nn::relu}), nn::dense(256, {.activation = nn::relu}), nn::dense(3));
+  train::FitOptions options;
+  options.epochs = 1000;
+  options.batch = 128;
+  options.verbosity = train::Verbosity::quiet;
+  for (int i = 0; i < 40; ++i) {
+    std::thread sender;
+    options.callbacks = {train::each_step([&](train::Session& session) {
+      if (session.step() == 2)
+        sender = std::thread([i] {
+          std::this_thread::sleep_for(std::chrono::microseconds(50 + 37 * i));
+          kill(getpid(), SIGTERM);
+        });
+    })};
+    EXPECT_TRUE(train::fit(model, set, options).interrupted);
+    sender.join();
   }
 }
 

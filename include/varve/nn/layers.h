@@ -83,7 +83,7 @@ inline const ConvPadding same("same"), valid("valid");
 struct Conv2dOptions {
   Pair kernel = 3;
   Pair stride = 1;
-  ConvPadding padding = {};
+  ConvPadding padding = "same";
   Pair dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
@@ -119,7 +119,7 @@ inline DepthwiseConv2d depthwise_conv2d(Conv2dOptions options = {}, std::int64_t
 
 struct Conv1dOptions {
   std::int64_t kernel = 3, stride = 1, dilation = 1, groups = 1;
-  ConvPadding padding = {};  // rows
+  ConvPadding padding = "same";  // rows
   bool bias = true;
   Activation activation = {};
   Initializer weight_init = {}, bias_init = {};

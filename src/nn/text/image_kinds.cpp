@@ -6,8 +6,9 @@ namespace {
 
 const LayerKey kOut = {"out", kWhole, "", "how many output channels"};
 const LayerKey kGroups = {"groups", kWhole, "1", "channels fall into so many groups, convolved apart"};
-const LayerKey kConvPadding = {"padding", kPadding, "\"valid\"",
-                               "zeros around the image; same: output = input / stride"};
+LayerKey padding_key(const std::string& standard) {
+  return {"padding", kPadding, '"' + standard + '"', "zeros around the image; same: output = input / stride"};
+}
 
 std::vector<LayerKey> window_keys() {
   return {{"kernel", kPair, "3", "size of the window"}, {"stride", kPair, "1", "step of the window"}};
@@ -28,7 +29,7 @@ Conv2dOptions conv_options(const Fields& f, std::int64_t groups) {
 LayerKind conv2d_kind() {
   return {{"conv2d", "Convolution of an image",
            std::vector<LayerKey>{kOut} + window_keys() +
-               std::vector<LayerKey>{kConvPadding,
+               std::vector<LayerKey>{padding_key("same"),
                                      {"dilation", kPair, "1", "distance of the window's taps"},
                                      kGroups,
                                      bias_key(),
@@ -40,7 +41,7 @@ LayerKind conv2d_kind() {
 LayerKind depthwise_kind() {
   return {{"depthwise_conv2d", "Convolution of each channel on its own",
            window_keys() +
-               std::vector<LayerKey>{kConvPadding,
+               std::vector<LayerKey>{padding_key("same"),
                                      {"dilation", kPair, "1", "distance of the window's taps"},
                                      {"multiplier", kWhole, "1", "outputs from each channel"},
                                      bias_key(),
@@ -56,7 +57,7 @@ LayerKind conv1d_kind() {
                                  {"stride", kWhole, "1", "step of the window"},
                                  {"dilation", kWhole, "1", "distance of the window's taps"},
                                  kGroups,
-                                 kConvPadding,
+                                 padding_key("same"),
                                  bias_key(),
                                  activation_key()} +
                init_keys()},
@@ -97,7 +98,7 @@ LayerKind pool_kind(const std::string& name, const std::string& doc, Pool2d::Kin
   std::vector<LayerKey> keys = {
       {"window", kPair, "2", "size of the window"},
       {"stride", std::string(kPair) + " or \"window\"", "\"window\"", "step of the window; that of its size"},
-      kConvPadding,
+      padding_key("valid"),
       {"ceil_mode", kFlag, "false", "whether a window that reaches over the edge counts"}};
   if (kind == Pool2d::average)
     keys.push_back({"count_padding", kFlag, "false", "whether padding counts in the average"});
