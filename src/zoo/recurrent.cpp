@@ -47,7 +47,7 @@ Entry lstm_imdb() {
           .parameters = 213402,
           .smallest = {16},
           .train = R"(data = "imdb"
-optimizer = {adam = {rate = 1e-2}}
+optimizer = {adam = {rate = 1e-2, weight_decay = 3e-4}}
 schedule = {cosine = {}}
 clip_norm = 1
 label_smoothing = 0.1
