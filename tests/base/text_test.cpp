@@ -24,6 +24,8 @@ TEST(Text, BytesForPeople) {
 TEST(Text, SuggestsTheNearest) {
   EXPECT_EQ(nearest("sofmax", {"softmax", "softplus"}), "softmax");
   EXPECT_EQ(nearest("ReLU", {"gelu", "relu"}), "relu");
+  EXPECT_EQ(nearest("trian", {"eval", "train"}), "train");  // two letters swapped are one slip
+  EXPECT_EQ(nearest("mnits", {"digits", "mnist"}), "mnist");
   EXPECT_EQ(nearest("banana", {"softmax", "softplus"}), "");
   EXPECT_EQ(nearest("", {"relu"}), "");
   EXPECT_EQ(nearest("x", {}), "");
