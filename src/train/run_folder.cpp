@@ -13,6 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr std::int64_t kLargerInput = 16;  // than the one a network of the zoo was published with
+
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -36,6 +38,8 @@ ModelCard load_card(const std::string& folder) {
   try {
     const json j = json::parse(load_text(path));
     ModelCard card;
+    for (const json& size : j.at("input"))
+      if (!size.is_number_integer()) throw Error(path + ": input " + j.at("input").dump() + " is not a shape.");
     card.input = Shape(j.at("input").get<std::vector<std::int64_t>>());
     for (const std::int64_t size : card.input)
       if (size < 1) throw Error(path + ": input " + card.input.str() + " is not the shape of a sample.");
@@ -64,6 +68,20 @@ std::string new_run_folder(const std::string& base, const std::string& name) {
   }
 }
 
+namespace {
+
+// A network is built before its weights are read: what a damaged card says must not decide how much memory that takes.
+void check_card(const std::string& folder, const ModelCard& card, const Config& config) {
+  const TensorType known = network_input(config);
+  const bool fits =
+      config.network.empty() ? card.input == known.shape : card.input.numel() / kLargerInput <= known.shape.numel();
+  if (!fits)
+    throw Error(folder + "/model.json: a sample of " + card.input.str() + " does not fit the network of config.toml, " +
+                "which takes " + known.shape.str() + ".");
+}
+
+}  // namespace
+
 TrainedModel load_run(const std::string& folder, bool last) {
   if (!fs::is_directory(folder))
     throw Error(folder +
@@ -71,6 +89,7 @@ TrainedModel load_run(const std::string& folder, bool last) {
   TrainedModel run;
   run.config = config_from_toml(load_text(folder + "/config.toml"), fs::path(folder).filename().string());
   const ModelCard card = load_card(folder);
+  check_card(folder, card, run.config);
   run.input = card.input;
   run.dtype = card.dtype;
   run.classes = card.classes;
