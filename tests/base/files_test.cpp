@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "temporary_folder.h"
 #include "varve/error.h"
 
 namespace varve {
@@ -16,19 +17,14 @@ namespace fs = std::filesystem;
 
 class Files : public ::testing::Test {
  protected:
-  Files() {
-    std::string pattern = (fs::temp_directory_path() / "varve_files_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~Files() override { fs::remove_all(folder_); }
-
   std::string contents(const fs::path& path) {
     const std::vector<std::byte> data = read_file(path, 1000);
     return {reinterpret_cast<const char*>(data.data()), data.size()};
   }
   int entries() { return static_cast<int>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
 
-  fs::path folder_;
+  test::TemporaryFolder made_;
+  const fs::path& folder_ = made_.path();
 };
 
 TEST_F(Files, AppearWholeOrNotAtAll) {

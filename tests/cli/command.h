@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <string>
 
+#include "temporary_folder.h"
+
 #ifdef VARVE_CLI_PATH
 namespace varve::test {
 
@@ -34,24 +36,7 @@ inline Result varve_command(const std::string& arguments, Streams streams = Stre
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// An empty folder to be in.
-class Folder {
- public:
-  Folder() {
-    std::filesystem::create_directories(path_);
-    std::filesystem::current_path(path_);
-  }
-  ~Folder() {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
- private:
-  std::filesystem::path before_ = std::filesystem::current_path();
-  std::filesystem::path path_ = std::filesystem::temp_directory_path() / ("varve_cli_" + std::to_string(::getpid()));
-};
+using Folder = WorkingFolder;
 
 }  // namespace varve::test
 #endif

@@ -2,10 +2,10 @@
 #include "varve/train/config.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "temporary_folder.h"
 #include "varve/io.h"
 #include "varve/zoo.h"
 
@@ -146,14 +146,13 @@ TEST(Config, EveryExampleWithBlocksSurvivesTheRoundTrip) {
 }
 
 TEST(Config, ARunsFolderIsItsConfig) {
-  const auto folder = std::filesystem::temp_directory_path() / ("varve_config_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   save_text((folder / "config.toml").string(), load_config("lenet5", {"epochs=9"}).toml());
   EXPECT_EQ(load_config(folder.string()).epochs, 9);
   EXPECT_EQ(load_config(folder.string(), {"epochs=2"}).epochs, 2);
   std::filesystem::remove(folder / "config.toml");
   EXPECT_NE(error_of(folder.string(), {}).find("not the folder of a run"), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Config, UnknownSettingsAreAnsweredWithTheNearest) {

@@ -200,7 +200,7 @@ class Downloads : public SourceTest {
   void SetUp() override {
     std::filesystem::create_directories(path("served"));
     server_ = std::make_unique<Server>(path("served"));
-    if (server_->url().empty()) GTEST_SKIP() << "python3 -m http.server did not start";
+    ASSERT_FALSE(server_->url().empty()) << "python3 -m http.server did not start";
   }
   Home home(const std::string& name, const std::string& content, std::vector<std::string> mirrors) const {
     return {.name = "set",

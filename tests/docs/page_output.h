@@ -3,26 +3,21 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <string>
+
+#include "temporary_folder.h"
 
 namespace varve::test {
 
 class PageOutput {
  public:
-  PageOutput() : saved_(std::cout.rdbuf(text_.rdbuf())) {
-    std::filesystem::create_directories(folder_);
-    std::filesystem::current_path(folder_);
-  }
+  PageOutput() : saved_(std::cout.rdbuf(text_.rdbuf())) {}
   ~PageOutput() {
     std::cout.rdbuf(saved_);
     std::cout << std::noboolalpha;
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
   }
   PageOutput(const PageOutput&) = delete;
   PageOutput& operator=(const PageOutput&) = delete;
@@ -37,8 +32,7 @@ class PageOutput {
  private:
   std::ostringstream text_;
   std::streambuf* saved_;
-  std::filesystem::path before_ = std::filesystem::current_path();
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("varve_docs_" + std::to_string(::getpid()));
+  WorkingFolder folder_;
 };
 
 inline void expect_printed(PageOutput& page, const std::string& expected, int line) {

@@ -9,6 +9,7 @@
 #include "base/convert.h"
 #include "base/files.h"
 #include "io/zip.h"
+#include "temporary_folder.h"
 #include "varve/error.h"
 
 namespace varve::io {
@@ -102,12 +103,8 @@ bool same(const NpyArray& a, const NpyArray& b) { return a.dtype == b.dtype && a
 
 class Npy : public ::testing::Test {
  protected:
-  Npy() {
-    std::string pattern = (fs::temp_directory_path() / "varve_npy_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~Npy() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  test::TemporaryFolder made_;
+  const fs::path& folder_ = made_.path();
 };
 
 TEST_F(Npy, WritesAndReadsEveryTypeAndRank) {

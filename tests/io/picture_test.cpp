@@ -229,5 +229,15 @@ TEST(Resize, BadSizesAreRefused) {
   expect_error([] { resize({}, 1, 1); }, "0 channels");
 }
 
+TEST(ResizeToFill, CutsTheSidesThatDoNotFit) {
+  const Picture wide{.height = 1, .width = 4, .channels = 1, .pixels = {10, 20, 30, 40}};
+  EXPECT_EQ(resize_to_fill(wide, 1, 2).pixels, (std::vector<std::uint8_t>{20, 30}));
+  EXPECT_EQ(resize_to_fill(wide, 1, 1).pixels.size(), 1u);
+  const Picture tall{.height = 3, .width = 1, .channels = 3, .pixels = {0, 0, 0, 7, 8, 9, 0, 0, 0}};
+  EXPECT_EQ(resize_to_fill(tall, 1, 1).pixels, (std::vector<std::uint8_t>{7, 8, 9}));  // the middle, not a mean
+  EXPECT_THROW(resize_to_fill(tall, 0, 1), Error);
+  EXPECT_THROW(resize_to_fill({.height = 2, .width = 2, .channels = 1, .pixels = {1}}, 1, 1), Error);
+}
+
 }  // namespace
 }  // namespace varve::io

@@ -8,6 +8,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "temporary_folder.h"
+
 namespace vv = varve;
 
 namespace {
@@ -19,13 +21,7 @@ void expect_near(const vv::Tensor& got, const std::vector<T>& want, double toler
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], tolerance) << "element " << i;
 }
 
-// Forgets what a test wrote.
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("varve_snippets_" + std::to_string(::getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
+using Folder = vv::test::TemporaryFolder;
 
 TEST(Snippets, Tensors) {
   vv::Tensor a = vv::tensor({{1.f, 2.f}, {3.f, 4.f}});  // f32 [2, 2]
@@ -55,7 +51,7 @@ TEST(Snippets, Tensors) {
   expect_near<float>(c, {3, 2, 7, 4});
 
   const Folder folder;
-  const std::string file = (folder.path / "b.npy").string();
+  const std::string file = folder / "b.npy";
   vv::save_npy(file, b);
   EXPECT_EQ(vv::load_npy(file).to_vector<float>(), b.to_vector<float>());
 }
@@ -194,8 +190,8 @@ nn::Sequential digits_network() {
 
 TEST(Snippets, ANetworkTrained) {
   const Folder folder;
-  const std::string run = (folder.path / "runs/digits").string();
-  const std::string file = (folder.path / "digits.safetensors").string();
+  const std::string run = folder / "runs/digits";
+  const std::string file = folder / "digits.safetensors";
 
   auto model = digits_network();
   EXPECT_THROW(model.parameters(), vv::Error);  // before the first batch or build()
@@ -305,7 +301,7 @@ batch = 128
 
 TEST(Snippets, ANetworkAsText) {
   const Folder folder;
-  const std::string file = (folder.path / "lenet.toml").string();
+  const std::string file = folder / "lenet.toml";
   vv::save_text(file, kNetworkText);
 
   const vv::train::Config config = vv::train::load_config(file);
@@ -320,12 +316,12 @@ TEST(Snippets, ANetworkAsText) {
 
   // Trained as `varve train lenet.toml data=digits …` does it.
   const std::vector<std::string> settings = {"data=digits", "data.train=600", "data.test=200", "epochs=1",
-                                             "runs=" + (folder.path / "runs").string()};
+                                             "runs=" + (folder / "runs")};
   const vv::train::RunResult result =
       vv::train::run(vv::train::load_config(file, settings), {.verbosity = vv::train::Verbosity::quiet});
   EXPECT_TRUE(result.tested);
   EXPECT_GT(result.test.accuracy, 0.15);
-  EXPECT_EQ(result.folder, (folder.path / "runs/lenet-1").string());
+  EXPECT_EQ(result.folder, folder / "runs/lenet-1");
 }
 
 TEST(Snippets, AnUnknownSettingGetsTheNearestOne) {

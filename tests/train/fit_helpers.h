@@ -1,29 +1,15 @@
-// A small problem that a network can learn in a second, and a folder that is gone afterwards.
+// A small problem that a network can learn in a second.
 #pragma once
 
-#include <unistd.h>
 #include <varve/varve.h>
 
-#include <filesystem>
-#include <string>
+#include <cstring>
+
+#include "temporary_folder.h"
 
 namespace varve::train_tests {
 
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() / ("varve_" + name + "_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = test::TemporaryFolder;
 
 // Points of 8 numbers in 3 classes: the largest of three of their sums.
 inline data::Dataset points(std::int64_t count, std::int64_t seed) {

@@ -95,7 +95,7 @@ TEST(Fit, BfloatProductsWithFloatMasters) {
 }
 
 TEST(Fit, AverageIsWhatIsEvaluatedAndSaved) {
-  const Folder folder("average");
+  const Folder folder;
   nn::Sequential model = small_network();
   train::FitOptions options = quick();
   options.epochs = 1;
@@ -160,7 +160,7 @@ TEST(Fit, NanIsTracedToItsLayer) {
   train::FitOptions options = quick();
   options.optimizer = optim::sgd(0.5);
   options.epochs = 20;
-  const Folder folder("nan");
+  const Folder folder;
   options.run = folder / "run";
   nn::Sequential model = network();
   try {
@@ -176,7 +176,7 @@ TEST(Fit, NanIsTracedToItsLayer) {
 
 TEST(Fit, StatefulLanguageModel) {
   // A text that repeats with period 5: what comes next is known from what was, across windows of 3.
-  const Folder folder("text");
+  const Folder folder;
   std::string text;
   for (int i = 0; i < 600; ++i) text += "abcde"[i % 5];
   save_text(folder / "text.txt", text);

@@ -30,7 +30,7 @@ batch = 32
 void put(const std::string& path, const std::string& bytes) { save_text(path, bytes); }
 
 TEST(HostileRun, DamagedFilesAreErrors) {
-  const Folder folder("hostile");
+  const Folder folder;
   const std::string run = small_run(folder);
   ASSERT_NO_THROW(train::load_run(run));
   std::mt19937 random(3);
@@ -66,7 +66,7 @@ TEST(HostileRun, DamagedFilesAreErrors) {
 }
 
 TEST(HostileRun, AbsurdSizesAreRefused) {
-  const Folder folder("absurd");
+  const Folder folder;
   const std::string run = small_run(folder);
   const std::string card = run + "/model.json", whole = load_text(card);
   for (const char* input :

@@ -80,7 +80,7 @@ void expect_same_tensors(const std::string& a, const std::string& b) {
 }
 
 TEST(Kill, AtRandomMomentsOverAndOver) {
-  const Folder folder("kill");
+  const Folder folder;
   const std::string runs = folder / "killed";
   const char* full = std::getenv("VARVE_TEST_FULL");
   const int kills = full && std::strcmp(full, "0") != 0 ? 50 : 15;

@@ -51,7 +51,7 @@ void expect_same_history(const train::History& a, const train::History& b) {
 }
 
 TEST(Resume, AfterSigtermAtEveryKindOfMoment) {
-  const Folder folder("resume");
+  const Folder folder;
   nn::Sequential straight = small_network();
   const train::History want = train::fit(straight, points(200, 1), everything(folder / "straight"));
   for (const std::int64_t moment : {1, 5, 7, 8, 20}) {  // 7 batches an epoch: within one, at its last, after it
@@ -97,7 +97,7 @@ TEST(Resume, SignalsInTheMiddleOfAProduct) {
 }
 
 TEST(Resume, AFinishedRunStaysAsItIs) {
-  const Folder folder("finished");
+  const Folder folder;
   nn::Sequential model = small_network();
   train::FitOptions options = everything(folder / "run");
   const train::History want = train::fit(model, points(100, 1), options);
@@ -117,7 +117,7 @@ std::string refusal(const std::function<void()>& f) {
 }
 
 TEST(Resume, RefusesAnotherRunAndDamagedFiles) {
-  const Folder folder("other");
+  const Folder folder;
   nn::Sequential model = small_network();
   train::FitOptions options = everything(folder / "run");
   train::fit(model, points(100, 1), options);
@@ -155,7 +155,7 @@ TEST(Resume, RefusesAnotherRunAndDamagedFiles) {
 }
 
 TEST(Resume, SharedWeightsStayOne) {
-  const Folder folder("tied");
+  const Folder folder;
   const auto network = [] {
     nn::Embedding table = nn::embedding(5, 6);
     return nn::sequential(table, nn::mean_steps(), nn::TiedDense(table));
