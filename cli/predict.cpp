@@ -19,17 +19,13 @@ namespace {
 
 Tensor picture_tensor(const train::TrainedModel& run, const std::string& file) {
   const Shape& input = run.input;
-  const Picture picture = resize(load_picture(file, static_cast<int>(input[2])), input[0], input[1]);
-  std::vector<float> values(picture.pixels.size());
-  const auto of_channel = [](const std::vector<double>& all, std::size_t channel, double standard) {
-    return all.empty() ? standard : all.size() == 1 ? all[0] : all.at(channel);
-  };
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t channel = i % static_cast<std::size_t>(picture.channels);
-    const double pixel = picture.pixels[i] / 255.0;
-    values[i] = static_cast<float>((pixel - of_channel(run.config.mean, channel, 0)) /
-                                   of_channel(run.config.deviation, channel, 1));
-  }
+  const Picture picture = resize_to_fill(load_picture(file, static_cast<int>(input[2])), input[0], input[1]);
+  std::vector<float> values(picture.pixels.begin(), picture.pixels.end()), scratch(values.size());
+  for (float& value : values) value /= 255;
+  data::Image image{values, scratch, picture.height, picture.width, picture.channels};
+  data::Random unused(0, 0, 0);
+  for (const data::Transform& transform : train::normalization(run.config, {f32, input}))
+    transform.apply(image, unused);
   return tensor(values, {1, picture.height, picture.width, picture.channels});
 }
 

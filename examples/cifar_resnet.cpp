@@ -6,7 +6,6 @@
 // CIFAR-10 is used where its files are on the machine (docs/data.md); otherwise digits that the library draws itself.
 #include <varve/varve.h>
 
-#include <algorithm>
 #include <iostream>
 #include <string>
 
@@ -34,14 +33,9 @@ nn::Sequential resnet(std::int64_t width, int blocks, std::int64_t classes) {
   return model;
 }
 
-bool is_here(const std::string& name) {
-  const std::vector<vv::data::CatalogEntry> all = vv::data::catalog();
-  return std::any_of(all.begin(), all.end(), [&](const auto& entry) { return entry.name == name && entry.present; });
-}
-
 int main(int argc, char** argv) {
   const bool full = argc > 1 && std::string(argv[1]) == "full";
-  vv::data::Splits pictures = is_here("cifar10") ? vv::data::cifar10() : vv::data::digits();
+  vv::data::Splits pictures = vv::data::present("cifar10") ? vv::data::cifar10() : vv::data::digits();
   if (!full) pictures = {.train = pictures.train.take(384), .validation = {}, .test = pictures.test.take(128)};
 
   // Pictures are shifted, turned over and cut into as they are read, anew in each epoch. Digits must not be mirrored.

@@ -6,7 +6,6 @@
 // MNIST is used where its files are on the machine (docs/data.md); otherwise digits that the library draws itself.
 #include <varve/varve.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -22,14 +21,9 @@ nn::Sequential network() {
   return model;
 }
 
-bool is_here(const std::string& name) {
-  const std::vector<vv::data::CatalogEntry> all = vv::data::catalog();
-  return std::any_of(all.begin(), all.end(), [&](const auto& entry) { return entry.name == name && entry.present; });
-}
-
 int main(int argc, char** argv) {
   const bool full = argc > 1 && std::string(argv[1]) == "full";
-  vv::data::Splits digits = is_here("mnist") ? vv::data::mnist() : vv::data::digits();
+  vv::data::Splits digits = vv::data::present("mnist") ? vv::data::mnist() : vv::data::digits();
   if (!full) digits = {.train = digits.train.take(3000), .validation = {}, .test = digits.test.take(1000)};
   std::cout << digits.train.info().name << ": " << digits.train.size() << " samples\n";
 

@@ -202,6 +202,8 @@ struct CatalogEntry {
   bool present = false;              // on this machine, or built in
 };
 std::vector<CatalogEntry> catalog();
+std::vector<std::string> options_of(const std::string& name);  // that load() accepts; none when the name is unknown
+bool present(const std::string& name);                         // a set of the catalogue that is on this machine
 
 // ---- batches
 

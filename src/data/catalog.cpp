@@ -177,6 +177,19 @@ Splits load(const std::string& name, const Options& options, const FetchOptions&
   return entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), fetch);
 }
 
+std::vector<std::string> options_of(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  const bool own = colon != std::string::npos;
+  for (const Entry& entry : own ? kinds() : named())
+    if (entry.entry.name == name.substr(0, colon)) return entry.entry.options;
+  return {};
+}
+
+bool present(const std::string& name) {
+  const std::vector<CatalogEntry> entries = catalog();
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name && e.present; });
+}
+
 std::vector<CatalogEntry> catalog() {
   std::vector<CatalogEntry> entries;
   for (const Entry& entry : named()) {

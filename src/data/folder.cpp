@@ -27,24 +27,6 @@ std::vector<std::string> folders_in(const fs::path& path) {
   return names;
 }
 
-// The largest part about the middle that has the proportions of height × width.
-Picture crop(const Picture& picture, std::int64_t height, std::int64_t width) {
-  const auto share = [](std::int64_t a, std::int64_t b, std::int64_t c) {
-    return std::max<std::int64_t>(1, (a * b + c / 2) / c);
-  };
-  const std::int64_t rows = std::min(picture.height, share(picture.width, height, width));
-  const std::int64_t columns = std::min(picture.width, share(picture.height, width, height));
-  if (rows == picture.height && columns == picture.width) return picture;
-  Picture part = {.height = rows, .width = columns, .channels = picture.channels};
-  part.pixels.reserve(static_cast<std::size_t>(rows * columns * picture.channels));
-  const std::int64_t top = (picture.height - rows) / 2, left = (picture.width - columns) / 2;
-  for (std::int64_t row = top; row < top + rows; ++row) {
-    const auto begin = picture.pixels.begin() + (row * picture.width + left) * picture.channels;
-    part.pixels.insert(part.pixels.end(), begin, begin + columns * picture.channels);
-  }
-  return part;
-}
-
 class FolderSource : public Source {
  public:
   FolderSource(const FolderOptions& options, const fs::path& path, const std::vector<std::string>& classes)
@@ -69,8 +51,7 @@ class FolderSource : public Source {
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
     const auto at = static_cast<std::size_t>(index);
-    const Picture part = crop(load_picture(files_[at], options_.channels), options_.height, options_.width);
-    const Picture fitted = resize(part, options_.height, options_.width);
+    const Picture fitted = resize_to_fill(load_picture(files_[at], options_.channels), options_.height, options_.width);
     deliver_pixels(fitted.pixels.data(), std::ssize(fitted.pixels), x);
     deliver_class(labels_[at], y);
   }

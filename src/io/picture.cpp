@@ -139,4 +139,32 @@ Picture resize(const Picture& picture, std::int64_t height, std::int64_t width) 
   return result;
 }
 
+namespace {
+
+// The largest part about the middle that has the proportions of height × width.
+Picture middle(const Picture& picture, std::int64_t height, std::int64_t width) {
+  const auto share = [](std::int64_t a, std::int64_t b, std::int64_t c) {
+    return std::max<std::int64_t>(1, (a * b + c / 2) / c);
+  };
+  const std::int64_t rows = std::min(picture.height, share(picture.width, height, width));
+  const std::int64_t columns = std::min(picture.width, share(picture.height, width, height));
+  if (rows == picture.height && columns == picture.width) return picture;
+  Picture part = {.height = rows, .width = columns, .channels = picture.channels};
+  part.pixels.reserve(static_cast<std::size_t>(rows * columns * picture.channels));
+  const std::int64_t top = (picture.height - rows) / 2, left = (picture.width - columns) / 2;
+  for (std::int64_t row = top; row < top + rows; ++row) {
+    const auto begin = picture.pixels.begin() + (row * picture.width + left) * picture.channels;
+    part.pixels.insert(part.pixels.end(), begin, begin + columns * picture.channels);
+  }
+  return part;
+}
+
+}  // namespace
+
+Picture resize_to_fill(const Picture& picture, std::int64_t height, std::int64_t width) {
+  io::check_picture(picture, "resize_to_fill");
+  io::check_size(height, width, 0, std::numeric_limits<std::int64_t>::max(), "resize_to_fill: the new size");
+  return resize(middle(picture, height, width), height, width);
+}
+
 }  // namespace varve

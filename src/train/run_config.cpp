@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "train/evaluator.h"
 #include "train/run_folder.h"
 #include "varve/compile.h"
 #include "varve/io.h"
@@ -144,13 +145,10 @@ FitOptions fit_options(const Prepared& prepared) {
 }
 
 EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset) {
-  constexpr std::int64_t kConfusionClasses = 100;  // a larger matrix is neither read nor worth its time
-  const bool confusion =
-      has_classes(dataset) && dataset.y().shape.rank() == 0 && dataset.classes() <= kConfusionClasses;
   return {.loss = loss_of(config),
           .metrics = metrics_of(config),
           .batch = dataset.streams() > 0 ? dataset.streams() : std::max<std::int64_t>(config.batch, 256),
-          .confusion = confusion && config.loss == "cross_entropy",
+          .confusion = config.loss == "cross_entropy" && has_matrix(dataset),
           .precision = parse_dtype(config.precision),
           .workers = config.workers};
 }

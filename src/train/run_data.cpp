@@ -7,20 +7,11 @@
 namespace varve::train {
 namespace {
 
-std::vector<std::string> options_of(const std::string& name) {
-  const std::string kind = name.substr(0, name.find(':'));
-  if (kind == "folder") return {"height", "width", "channels", "test_share"};
-  if (kind == "chars") return {"steps", "streams"};
-  for (const data::CatalogEntry& entry : data::catalog())
-    if (entry.name == name) return entry.options;
-  return {};
-}
-
 // What the configuration leaves open is what the network takes: pictures of its size, sequences of its length, as many
 // streams of text as a batch has rows.
 std::map<std::string, double> fitted_options(const Config& config) {
   std::map<std::string, double> options = config.data_options;
-  const std::vector<std::string> known = options_of(config.data);
+  const std::vector<std::string> known = data::options_of(config.data);
   const auto standard = [&](const std::string& name, std::int64_t value) {
     if (std::find(known.begin(), known.end(), name) != known.end())
       options.try_emplace(name, static_cast<double>(value));
@@ -39,15 +30,6 @@ std::map<std::string, double> fitted_options(const Config& config) {
   return options;
 }
 
-std::vector<data::Transform> normalization(const Config& config, const TensorType& x) {
-  if (config.mean.empty() && config.deviation.empty()) return {};
-  if (x.shape.rank() != 3) throw Error("mean and deviation are of images, and " + config.data + " has none.");
-  const std::size_t count = std::max(config.mean.size(), config.deviation.size());
-  const std::vector<double> mean = config.mean.empty() ? std::vector<double>(count, 0) : config.mean;
-  const std::vector<double> deviation = config.deviation.empty() ? std::vector<double>(count, 1) : config.deviation;
-  return {data::normalize(mean, deviation)};
-}
-
 std::vector<data::Transform> augmentation(const Config& config, const TensorType& x) {
   if (!config.augment.empty() && x.shape.rank() != 3)
     throw Error("augment changes images, and " + config.data + " has none.");
@@ -57,6 +39,15 @@ std::vector<data::Transform> augmentation(const Config& config, const TensorType
 }
 
 }  // namespace
+
+std::vector<data::Transform> normalization(const Config& config, const TensorType& x) {
+  if (config.mean.empty() && config.deviation.empty()) return {};
+  if (x.shape.rank() != 3) throw Error("mean and deviation are of images, and " + config.data + " has none.");
+  const std::size_t count = std::max(config.mean.size(), config.deviation.size());
+  const std::vector<double> mean = config.mean.empty() ? std::vector<double>(count, 0) : config.mean;
+  const std::vector<double> deviation = config.deviation.empty() ? std::vector<double>(count, 1) : config.deviation;
+  return {data::normalize(mean, deviation)};
+}
 
 data::Splits load_data(const Config& config, const data::FetchOptions& fetch) {
   if (config.data.empty())

@@ -21,6 +21,7 @@ struct Prepared {
 void use_machine(const Config& config);
 // Training samples are augmented, all are normalised, and the validation share is held out.
 data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {});
+std::vector<data::Transform> normalization(const Config& config, const TensorType& x);  // none, or one, for pictures
 Prepared prepare(const Config& config, const data::FetchOptions& fetch = {});
 FitOptions fit_options(const Prepared& prepared);
 EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset);
