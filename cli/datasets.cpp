@@ -52,6 +52,7 @@ Picture contact_sheet(const data::Dataset& dataset) {
   const Shape shape = dataset.x().shape;
   if (shape.rank() != 3 || dataset.x().dtype != f32 || (shape[2] != 1 && shape[2] != 3))
     throw UsageError(cat("a sheet shows pictures, and the samples are ", dataset.x().str(), "."));
+  if (dataset.size() == 0) throw UsageError("a sheet of no samples would be empty.");
   const std::int64_t widest = std::clamp<std::int64_t>(1200 / (shape[1] + 1), 1, 20);
   const std::int64_t columns = std::clamp<std::int64_t>(dataset.size(), 1, widest);
   const std::int64_t rows =

@@ -1,6 +1,6 @@
 // How long idle threads of a team wait actively. OpenMP's own choice, several milliseconds, starves the thread that
-// loads data and every other program as soon as there are more threads than cores; a twentieth of it costs nothing
-// that can be measured on an idle machine.
+// loads data and every other program as soon as there are more threads than cores; a sixtieth of it costs nothing that
+// can be measured on an idle machine.
 #include <cstdlib>
 
 namespace {

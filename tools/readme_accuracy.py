@@ -22,7 +22,7 @@ def score(record):
     return f"{100 * record['test_accuracy']:.2f}%"
 
 
-rows = ["| command | test accuracy, each seed | mean | epochs | seconds, threads |", "|---|---|---|---|---|"]
+rows = ["| command | test accuracy, each seed | mean | seconds, threads |", "|---|---|---|---|"]
 for name, seeds in runs.items():
     records = [seeds[s] for s in sorted(seeds)]
     each = ", ".join(score(r) for r in records)
@@ -31,7 +31,7 @@ for name, seeds in runs.items():
     if words:
         each = "perplexity, validation / test: " + each
     times = ", ".join(f"{r['train_seconds']:.0f} on {r['threads']}" for r in records)
-    rows.append(f"| `varve train {name}` | {each} | {mean} | {records[0]['epochs']} | {times} |")
+    rows.append(f"| `varve train {name} epochs={records[0]['epochs']}` | {each} | {mean} | {times} |")
 
 page = root / "README.md"
 text = page.read_text()

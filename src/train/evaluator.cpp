@@ -5,16 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "train/clock.h"
 #include "varve/ops.h"
 
 namespace varve::train {
 namespace {
 
 const Tensor& target_of(const Loss& loss, const Tensor& x, const Tensor& y) { return loss.of_input ? x : y; }
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -68,6 +65,12 @@ void Totals::restore(const std::vector<double>& flat, double samples) {
                 flat.begin() + static_cast<std::ptrdiff_t>(at) + static_cast<std::ptrdiff_t>(length));
     at += static_cast<std::size_t>(length);
   }
+}
+
+bool has_matrix(const data::Dataset& dataset) {
+  constexpr std::int64_t kMost = 100;  // a larger one is neither read nor worth its time
+  return dataset.defined() && is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0 &&
+         dataset.classes() <= kMost;
 }
 
 void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t batch, std::int64_t seed) {

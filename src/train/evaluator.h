@@ -46,6 +46,9 @@ class Evaluator {
   Compiled<std::vector<Tensor>, 2> program_;
 };
 
+// Whether a matrix of true and predicted classes says something about this data.
+bool has_matrix(const data::Dataset& dataset);
+
 // Makes a model's variables for such samples, unless it has them.
 void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t batch, std::int64_t seed);
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "train/clock.h"
 #include "train/numbers.h"
 
 namespace varve::train {
@@ -17,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCells = 20, kFewestCells = 5;
 constexpr int kUnknownWidth = 120;  // of what is not a terminal but gets a bar all the same
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 int terminal_columns() {
   winsize size{};

@@ -6,16 +6,13 @@
 #include <set>
 #include <tuple>
 
+#include "train/clock.h"
 #include "train/interrupt.h"
 #include "train/run_folder.h"
 #include "varve/io.h"
 
 namespace varve::train {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 void check(const FitOptions& o, const data::Dataset& train) {
   if (!train.defined() || train.size() == 0) throw Error("fit: the training data is empty.");
@@ -44,14 +41,6 @@ std::string standard_monitor(const FitOptions& o) {
     if (metric.name == "accuracy" || metric.name == "binary_accuracy" || metric.name == "perplexity")
       return prefix + metric.name;
   return prefix + "loss";
-}
-
-// A matrix of more classes than this is neither read nor worth its time.
-constexpr std::int64_t kConfusionClasses = 100;
-
-bool has_classes(const data::Dataset& dataset) {
-  return dataset.defined() && is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0 &&
-         dataset.classes() <= kConfusionClasses;
 }
 
 }  // namespace
@@ -92,7 +81,7 @@ void Trainer::prepare_model() {
   if (average_)
     for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
-  const bool classes = !options_.loss.of_input && has_classes(options_.validation);
+  const bool classes = !options_.loss.of_input && has_matrix(options_.validation);
   if (options_.validation.defined())
     validation_ = std::make_unique<Evaluator>(model_, options_.validation,
                                               EvaluateOptions{.loss = options_.loss,
@@ -268,8 +257,8 @@ void Trainer::end_epoch(const Totals& totals) {
   for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
   ++at_.epoch;
   at_.step = 0;
+  save(nullptr);  // first: what can be made again must not cost what cannot
   if (!options_.run.empty()) write_page();
-  save(nullptr);
 }
 
 bool Trainer::save_due() const {
