@@ -217,7 +217,7 @@ TEST(Snippets, ANetworkTrained) {
     EXPECT_TRUE(std::filesystem::exists(run + "/" + name)) << name;
 
   const nn::Summary summary = model.summarize();
-  EXPECT_EQ(summary.parameters, 1663370);  // cnn-mnist's
+  EXPECT_EQ(summary.parameters, 1663370);  // cnn-mnist's with padded convolutions
   EXPECT_NE(summary.str().find("peak training memory"), std::string::npos);
 
   auto copy = digits_network();
