@@ -59,6 +59,7 @@ void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
 
 void add_conv_claims(ClaimMap& map) {
   for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}) {
+    map[op].push_back(claim_winograd);
 #ifdef VARVE_HAS_ONEDNN
     map[op].push_back(claim_dnn_conv);
 #endif

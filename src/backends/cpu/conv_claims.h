@@ -17,6 +17,9 @@ const char* name(ConvPass pass);  // "conv2d_input_grad"
 
 backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int threads);
 
+// Where it is cheaper than the direct way; with bias and ReLU first, then alone.
+void claim_winograd(const backend::Site& site, std::vector<backend::Claim>& claims);
+
 #ifdef VARVE_HAS_ONEDNN
 // With bias and activation first, then alone.
 void claim_dnn_conv(const backend::Site& site, std::vector<backend::Claim>& claims);

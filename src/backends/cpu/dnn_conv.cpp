@@ -3,9 +3,9 @@
 #include "backends/cpu/dnn_conv.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "backends/cpu/plain/conv.h"
+#include "backends/cpu/workspace.h"
 
 namespace varve::cpu {
 namespace {
@@ -49,14 +49,6 @@ Conv2dSpec library_spec(const ConvShape& s, const DnnConvSpec& spec, std::int64_
           .bias = spec.bias,
           .activation = spec.activation,
           .single_thread = single_thread};
-}
-
-// Scratch that one kernel may take, in bytes.
-std::size_t workspace_limit() {
-  constexpr std::int64_t kDefault = 256, kMost = 1 << 20;
-  const char* text = std::getenv("VARVE_WORKSPACE_MB");
-  const std::int64_t megabytes = text ? std::strtoll(text, nullptr, 10) : kDefault;
-  return static_cast<std::size_t>(std::clamp<std::int64_t>(megabytes, 0, kMost)) << 20;
 }
 
 dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSpec& spec, std::int64_t images,

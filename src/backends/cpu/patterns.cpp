@@ -1,5 +1,3 @@
-#ifdef VARVE_HAS_ONEDNN
-
 #include "backends/cpu/patterns.h"
 
 #include <algorithm>
@@ -49,6 +47,7 @@ Epilogue Epilogue::without_nodes() const {
   return copy;
 }
 
+#ifdef VARVE_HAS_ONEDNN
 // A product with nothing to sum over.
 dnn::Matmul Epilogue::alone(std::int64_t rows, std::int64_t columns) const {
   auto offered = dnn::Matmul::prepare(
@@ -56,6 +55,7 @@ dnn::Matmul Epilogue::alone(std::int64_t rows, std::int64_t columns) const {
   if (!offered) throw Error(offered.reason());
   return std::move(*offered);
 }
+#endif
 
 void Epilogue::cover(backend::Claim& claim) const {
   if (nodes.empty()) return;
@@ -88,5 +88,3 @@ std::vector<Epilogue> epilogues_after(const backend::Site& site, std::int64_t te
 }
 
 }  // namespace varve::cpu
-
-#endif  // VARVE_HAS_ONEDNN

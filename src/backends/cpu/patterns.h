@@ -1,8 +1,6 @@
 // What may follow a product or convolution within one kernel: a bias for each column, then an activation.
 #pragma once
 
-#ifdef VARVE_HAS_ONEDNN
-
 #include <string>
 #include <vector>
 
@@ -22,8 +20,10 @@ struct Epilogue {
   std::string text() const;  // "+bias+relu"
   // For kernels, which outlive the graph.
   Epilogue without_nodes() const;
+#ifdef VARVE_HAS_ONEDNN
   // Itself as a pass over a result [rows, columns] that lacks it.
   dnn::Matmul alone(std::int64_t rows, std::int64_t columns) const;
+#endif
   // Takes the nodes into a claim of the product alone; the bias becomes its last input.
   void cover(backend::Claim& claim) const;
 };
@@ -33,5 +33,3 @@ struct Epilogue {
 std::vector<Epilogue> epilogues_after(const backend::Site& site, std::int64_t terms);
 
 }  // namespace varve::cpu
-
-#endif  // VARVE_HAS_ONEDNN

@@ -2,6 +2,8 @@
 #include <limits>
 
 #include "backends/cpu/loops.h"
+#include "backends/cpu/pool.h"
+#include "backends/cpu/pool_claims.h"
 #include "varve/error.h"
 
 namespace varve::cpu {
@@ -12,30 +14,6 @@ using backend::RunArgs;
 
 constexpr std::int64_t kChannels = 256;  // at a time: their state stays in L1
 
-// x [N,H,W,C]  y [N,OH,OW,C]
-struct Pool {
-  std::int64_t images, height, width, channels;  // of x
-  std::int64_t out_height, out_width;
-  std::int64_t window[2], stride[2], before[2];
-  bool count_padding = false;
-
-  Pool(const Attrs& attrs, const Shape& x, const Shape& y)
-      : images(x[0]), height(x[1]), width(x[2]), channels(x[3]), out_height(y[1]), out_width(y[2]) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      window[i] = attrs.ints("window")[i];
-      stride[i] = attrs.ints("stride")[i];
-      before[i] = attrs.ints("padding")[2 * i];
-    }
-    if (attrs.has("count_padding")) count_padding = attrs.flag("count_padding");
-  }
-
-  std::int64_t out_rows() const { return images * out_height; }
-};
-
-struct Range {
-  std::int64_t begin, end;
-};
-
 // Some of the channels.
 struct Strip {
   std::int64_t first, count;
@@ -45,11 +23,6 @@ struct Strip {
 struct Cells {
   Range rows, columns;
 };
-
-Range covered(const Pool& p, int side, std::int64_t i) {
-  const std::int64_t begin = i * p.stride[side] - p.before[side];
-  return {std::max<std::int64_t>(begin, 0), std::min(begin + p.window[side], side == 0 ? p.height : p.width)};
-}
 
 // visit(number of the cell, its place in an image in units of pixels), row by row.
 template <class F>
@@ -357,6 +330,7 @@ Prepared avg_pool_grad(const Task& task) {
 }  // namespace
 
 void add_pool_claims(ClaimMap& map) {
+  add_max_pool_claims(map);
   offer(map, "max_pool2d", max_pool);
   offer(map, "max_pool2d_grad", max_pool_grad);
   offer(map, "max_pool2d_gather", max_pool_gather);

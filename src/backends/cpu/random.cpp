@@ -1,6 +1,7 @@
 // Random numbers: pure functions of seed, stream, counter and position, so blocks are drawn in any order.
 #include "base/philox.h"
 
+#include "backends/cpu/dropout.h"
 #include "backends/cpu/loops.h"
 
 namespace varve::cpu {
@@ -12,14 +13,11 @@ using backend::RunArgs;
 constexpr std::int64_t kBlock = 16 << 10;  // numbers for one thread
 constexpr std::int64_t kBatch = 512;       // numbers that wait in L1 for what is done with them
 
-struct Source {
-  std::uint64_t seed, stream, counter;
-};
+using Source = RandomSource;
 
 // Seed and counter are read when the program runs.
 Source source(const RunArgs& args, std::size_t first, std::int64_t stream) {
-  return {static_cast<std::uint64_t>(load_as<std::int64_t>(args.in[first], 0)), static_cast<std::uint64_t>(stream),
-          static_cast<std::uint64_t>(load_as<std::int64_t>(args.in[first + 1], 0))};
+  return random_source(args.in[first], args.in[first + 1], stream);
 }
 
 template <class Number>
@@ -95,6 +93,21 @@ Prepared dropout(const Task& task) {
 }
 
 }  // namespace
+
+RandomSource random_source(const void* seed, const void* counter, std::int64_t stream) {
+  return {static_cast<std::uint64_t>(load_as<std::int64_t>(seed, 0)), static_cast<std::uint64_t>(stream),
+          static_cast<std::uint64_t>(load_as<std::int64_t>(counter, 0))};
+}
+
+void drop_floats(const float* x, float* out, std::int64_t first, std::int64_t count, double rate,
+                 const RandomSource& from) {
+  float chance[kBatch];
+  for (std::int64_t i = 0; i < count; i += kBatch) {
+    const std::int64_t n = std::min(kBatch, count - i);
+    fill_uniform(chance, first + i, n, from.seed, from.stream, from.counter);
+    drop(x + i, out + i, chance, n, static_cast<float>(rate), static_cast<float>(1 - rate));
+  }
+}
 
 void add_random_claims(ClaimMap& map) {
   offer(map, "random_uniform", uniform);

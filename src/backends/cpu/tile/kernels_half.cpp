@@ -5,6 +5,7 @@
 // after foreach_target
 #include <hwy/highway.h>
 
+#include "backends/cpu/tile/brain-inl.h"
 #include "backends/cpu/tile/kernels_simd.h"
 #include "backends/cpu/tile/loops-inl.h"
 #include "base/half.h"
@@ -14,7 +15,6 @@ namespace varve::cpu::HWY_NAMESPACE {
 namespace {
 
 using F32 = Tag<float>;
-using U32 = hn::Rebind<std::uint32_t, F32>;
 using U16 = hn::Rebind<std::uint16_t, F32>;
 using F16 = hn::Rebind<hwy::float16_t, F32>;
 
@@ -26,18 +26,8 @@ struct Half {
 
 struct Brain {
   using Storage = bfloat16;
-  static HWY_INLINE hn::Vec<F32> widen(hn::Vec<U16> bits) {
-    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
-  }
-  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) {  // to nearest even; a NaN stays one, made quiet
-    const U32 d;
-    const auto bits = hn::BitCast(d, x);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF)));
-    const auto nan = hn::Or(bits, hn::Set(d, 0x400000));
-    const auto top = hn::ShiftRight<16>(hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), nan, rounded));
-    return hn::TruncateTo(U16(), top);
-  }
+  static HWY_INLINE hn::Vec<F32> widen(hn::Vec<U16> bits) { return widen_brain(F32(), bits); }
+  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) { return narrow_brain(F32(), x); }
 };
 
 template <class Format>

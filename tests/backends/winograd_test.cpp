@@ -1,0 +1,219 @@
+// Our own Winograd, every tile size and pass, against plain loops; and when the CPU backend takes it.
+#include "backends/cpu/plain/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "base/half.h"
+#include "varve/compile.h"
+#include "varve/ops.h"
+
+namespace varve::cpu::plain {
+namespace {
+
+using Values = std::vector<float>;
+
+Values values(std::int64_t count, unsigned seed) {
+  Values result(static_cast<std::size_t>(count));
+  unsigned state = seed * 2654435761u + 1;
+  for (float& x : result) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<float>(state >> 8) / 8388608.f - 1.f;
+  }
+  return result;
+}
+
+struct Sizes {
+  std::int64_t batch, height, width, in, out;
+};
+
+ConvShape shape_of(const Sizes& s, std::int64_t kernel, std::int64_t before, std::int64_t after) {
+  return {.batch = s.batch,
+          .groups = 1,
+          .in_height = s.height,
+          .in_width = s.width,
+          .in_channels = s.in,
+          .out_height = s.height + before + after - kernel + 1,
+          .out_width = s.width + before + after - kernel + 1,
+          .out_channels = s.out,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride_height = 1,
+          .stride_width = 1,
+          .dilation_height = 1,
+          .dilation_width = 1,
+          .pad_top = before,
+          .pad_bottom = after,
+          .pad_left = before,
+          .pad_right = after};
+}
+
+// visit(element of x, of w, of y) for all products.
+template <class Visit>
+void each_product(const ConvShape& s, Visit visit) {
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t row = 0; row < s.out_height; ++row)
+      for (std::int64_t column = 0; column < s.out_width; ++column)
+        for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
+          const std::int64_t h = row + tap / s.kernel_width - s.pad_top, w = column + tap % s.kernel_width - s.pad_left;
+          if (h < 0 || h >= s.in_height || w < 0 || w >= s.in_width) continue;
+          for (std::int64_t o = 0; o < s.out_channels; ++o)
+            for (std::int64_t i = 0; i < s.in_channels; ++i)
+              visit(((n * s.in_height + h) * s.in_width + w) * s.in_channels + i,
+                    (o * s.taps() + tap) * s.in_channels + i,
+                    ((n * s.out_height + row) * s.out_width + column) * s.out_channels + o);
+        }
+}
+
+struct Case {
+  Values first, second;
+  std::vector<double> want;
+};
+
+Case make_case(ConvPass pass, const ConvShape& s) {
+  const Values x = values(s.batch * s.in_image(), 1), w = values(s.weights(), 2),
+               y = values(s.batch * s.out_image(), 3);
+  Case c{pass == ConvPass::input_grad ? y : x, pass == ConvPass::weight_grad ? y : w, {}};
+  c.want.resize(pass == ConvPass::forward ? y.size() : pass == ConvPass::input_grad ? x.size() : w.size());
+  each_product(s, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+    const auto xi = static_cast<std::size_t>(i), wi = static_cast<std::size_t>(j), yi = static_cast<std::size_t>(k);
+    if (pass == ConvPass::forward) c.want[yi] += static_cast<double>(x[xi]) * w[wi];
+    if (pass == ConvPass::input_grad) c.want[xi] += static_cast<double>(y[yi]) * w[wi];
+    if (pass == ConvPass::weight_grad) c.want[wi] += static_cast<double>(x[xi]) * y[yi];
+  });
+  return c;
+}
+
+// 64 bytes aligned, and full of NaN: what is read was written before.
+struct Scratch {
+  explicit Scratch(std::size_t bytes) : floats(bytes / sizeof(float) + 16, NAN) {}
+  void* data() { return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(floats.data()) + 63) / 64 * 64); }
+  Values floats;
+};
+
+template <class T>
+std::vector<T> run(ConvPass pass, const ConvShape& s, const WinogradOptions& options, const std::vector<T>& first,
+                   const std::vector<T>& second, std::size_t size, const float* bias = nullptr) {
+  const std::unique_ptr<Winograd> conv = winograd(pass, s, options);
+  Scratch scratch(conv->scratch_bytes());
+  std::vector<T> out(size);
+  conv->run({first.data(), second.data(), bias, out.data(), scratch.data()});
+  return out;
+}
+
+double error_of(const Values& got, const std::vector<double>& want) {
+  double worst = 0, square = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double error = std::abs(static_cast<double>(got[i]) - want[i]);
+    if (!(error <= worst)) worst = error;  // NaN counts as wrong
+    if (std::isnan(error)) break;
+    square += want[i] * want[i];
+  }
+  return worst / std::sqrt(square / static_cast<double>(want.size()));
+}
+
+constexpr WinogradSize kSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
+constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
+
+TEST(Winograd, EveryPassEverySize) {
+  const Sizes shapes[] = {{2, 11, 13, 19, 37}, {17, 7, 8, 3, 5}, {1, 16, 9, 32, 70}};
+  for (const WinogradSize size : kSizes)
+    for (const ConvPass pass : kPasses)
+      for (const Sizes& sizes : shapes)
+        for (const auto& [before, after] : {std::pair{0, 0}, {size.kernel() / 2, size.kernel() / 2}, {1, 3}}) {
+          const ConvShape s = shape_of(sizes, size.kernel(), before, after);
+          const Case c = make_case(pass, s);
+          const Values got = run(pass, s, {.size = size, .lanes = 2}, c.first, c.second, c.want.size());
+          EXPECT_LE(error_of(got, c.want), 2e-4)
+              << "F(" << size.out << "," << size.kernel() << ") pass " << static_cast<int>(pass) << " channels "
+              << sizes.in << " to " << sizes.out << " padding " << before << "," << after;
+        }
+}
+
+TEST(Winograd, BiasAndReluAndNan) {
+  const ConvShape s = shape_of({2, 9, 8, 5, 35}, 3, 1, 1);
+  Case c = make_case(ConvPass::forward, s);
+  const Values bias = values(35, 4);
+  for (std::size_t i = 0; i < c.want.size(); ++i) c.want[i] = std::max(c.want[i] + bias[i % 35], 0.);
+  const WinogradOptions options{.size = {6, 4}, .relu = true};
+  EXPECT_LE(error_of(run(ConvPass::forward, s, options, c.first, c.second, c.want.size(), bias.data()), c.want), 1e-4);
+  c.first[0] = NAN;
+  EXPECT_TRUE(std::isnan(run(ConvPass::forward, s, options, c.first, c.second, c.want.size(), bias.data())[0]));
+}
+
+TEST(Winograd, Bf16ImagesAreSummedInF32) {
+  const ConvShape s = shape_of({3, 9, 8, 21, 35}, 5, 2, 2);
+  for (const ConvPass pass : kPasses) {
+    const auto narrowed = [](const Values& from) {
+      std::vector<bfloat16> to;
+      for (const float x : from) to.push_back(narrow<bfloat16>(x));
+      return to;
+    };
+    const auto widened = [](const std::vector<bfloat16>& from) {
+      Values to;
+      for (const bfloat16 x : from) to.push_back(widen(x));
+      return to;
+    };
+    const Case c = make_case(pass, s);
+    const auto first = narrowed(c.first), second = narrowed(c.second);
+    const Values full = run(pass, s, {.size = {8, 4}}, widened(first), widened(second), c.want.size());
+    const auto got = run(pass, s, {.size = {8, 4}, .dtype = bf16, .lanes = 2}, first, second, c.want.size());
+    EXPECT_EQ(widened(got), widened(narrowed(full)));
+  }
+}
+
+TEST(Winograd, TheSameBitsForAnyNumberOfLanes) {
+  const ConvShape s = shape_of({17, 13, 12, 20, 40}, 5, 0, 0);
+  for (const ConvPass pass : kPasses) {
+    const Case c = make_case(pass, s);
+    const Values one = run(pass, s, {.size = {8, 4}, .lanes = 1}, c.first, c.second, c.want.size());
+    for (const int lanes : {2, 3, 7})
+      EXPECT_EQ(run(pass, s, {.size = {8, 4}, .lanes = lanes}, c.first, c.second, c.want.size()), one);
+  }
+}
+
+TEST(Winograd, RefusesWhatItCannotDo) {
+  const ConvShape plain = shape_of({2, 9, 8, 16, 16}, 3, 1, 1);
+  EXPECT_EQ(winograd_refusal(plain, {6, 4}, f32), "");
+  EXPECT_NE(winograd_refusal(plain, {6, 4}, f64), "");
+  EXPECT_NE(winograd_refusal(plain, {8, 4}, f32), "");
+  ConvShape strided = plain, dilated = plain, grouped = plain;
+  strided.stride_width = 2;
+  dilated.dilation_height = 2;
+  grouped.groups = 2;
+  for (const ConvShape& s : {strided, dilated, grouped}) EXPECT_NE(winograd_refusal(s, {6, 4}, f32), "");
+}
+
+// ---- when it is chosen
+
+std::string kernels_of(const Shape& x, const Shape& w) {
+  const auto program = detail::compile(
+      [](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(conv2d(in[0], in[1]) + in[2])}; },
+      {.device = "cpu"});
+  return detail::text(*program, {zeros(x), zeros(w), zeros({w[0]})});
+}
+
+// An environment variable for a while.
+struct Environment {
+  Environment(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name); }
+  const char* name;
+};
+
+TEST(WinogradChoice, WhereItIsCheaperAndTheWorkspaceIsThere) {
+  const Shape x{4, 16, 16, 32}, w{64, 5, 5, 32};
+  EXPECT_NE(kernels_of(x, w).find("winograd F(4×4,5×5) conv2d+bias+relu  <-"), std::string::npos) << kernels_of(x, w);
+  EXPECT_EQ(kernels_of({4, 3, 3, 32}, {64, 3, 3, 32}).find("winograd F(4×4,3×3) conv2d+"), std::string::npos);
+  {
+    const Environment limit("VARVE_WORKSPACE_MB", "0");
+    EXPECT_NE(kernels_of(x, w).find("MB of workspace"), std::string::npos);
+  }
+  const Environment without("VARVE_WITHOUT", "layouts,winograd");
+  EXPECT_NE(kernels_of(x, w).find("left out by VARVE_WITHOUT"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace varve::cpu::plain
