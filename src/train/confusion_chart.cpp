@@ -2,12 +2,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/markup.h"
-#include "train/numbers.h"
+#include "page/markup.h"
+#include "page/numbers.h"
 #include "train/report.h"
 
 namespace varve::train {
 namespace {
+
+using page::escaped;
+using page::fixed;
+using page::general;
+using page::shortened;
 
 constexpr std::size_t kMostClasses = 100;  // beyond that cells are too small to see
 constexpr std::size_t kMostNumbers = 24;   // classes whose cells have room for a count

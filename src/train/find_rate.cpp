@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/numbers.h"
+#include "page/chart.h"
+#include "page/numbers.h"
 #include "train/report.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
@@ -10,6 +11,9 @@
 
 namespace varve::train {
 namespace {
+
+using page::general;
+using page::line_chart_svg;
 
 constexpr double kSmoothing = 0.9;        // of the old mean in the new one
 constexpr double kDiverged = 4;           // times the best loss

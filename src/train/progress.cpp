@@ -9,10 +9,13 @@
 #include <cstdlib>
 
 #include "train/clock.h"
-#include "train/numbers.h"
+#include "page/numbers.h"
 
 namespace varve::train {
 namespace {
+
+using page::fixed;
+using page::general;
 
 using Clock = std::chrono::steady_clock;
 

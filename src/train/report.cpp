@@ -4,25 +4,22 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/markup.h"
-#include "train/numbers.h"
+#include "page/chart.h"
+#include "page/document.h"
+#include "page/markup.h"
+#include "page/numbers.h"
 #include "train/progress.h"
-#include "train/report_style.h"
 #include "varve/compile.h"
 
 namespace varve::train {
 namespace {
 
+using namespace page;
+
 constexpr std::size_t kMostRows = 200;  // of a table
 
 std::string cell(const std::string& text) { return "<td>" + escaped(text) + "</td>"; }
 std::string heading(const std::string& text) { return "<th scope=\"col\">" + escaped(text) + "</th>"; }
-std::string section(const std::string& title, const std::string& body) {
-  return "<section>\n<h2>" + escaped(title) + "</h2>\n" + body + "</section>\n";
-}
-std::string tile(const std::string& value, const std::string& what) {
-  return "<li><b>" + escaped(value) + "</b><span>" + escaped(what) + "</span></li>\n";
-}
 std::string plain(const std::string& title, const std::string& text) {
   return text.empty() ? "" : section(title, "<pre>" + escaped(text) + "</pre>\n");
 }
@@ -130,17 +127,13 @@ std::string confusion_section(const Report& report) {
 }  // namespace
 
 std::string report_html(const Report& report) {
-  std::string page =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      escaped(report.title) + "</title>\n<style>" + kReportStyle + "</style>\n</head>\n<body>\n<main>\n" +
-      opening(report);
-  if (!report.history.epochs.empty()) page += section("Curves", curves(report.history));
-  page += confusion_section(report);
-  if (!report.history.epochs.empty()) page += section("Epochs", epoch_table(report.history));
-  page += plain("Network", report.summary) + plain("Configuration", report.config) +
+  std::string body = opening(report);
+  if (!report.history.epochs.empty()) body += section("Curves", curves(report.history));
+  body += confusion_section(report);
+  if (!report.history.epochs.empty()) body += section("Epochs", epoch_table(report.history));
+  body += plain("Network", report.summary) + plain("Configuration", report.config) +
           plain("Environment", report.environment);
-  return page + "</main>\n</body>\n</html>\n";
+  return html_document({.title = report.title, .body = body});
 }
 
 }  // namespace varve::train

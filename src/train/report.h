@@ -25,18 +25,6 @@ std::string results_csv(const History& history);
 std::vector<std::string> value_names(const History& history);  // of all epochs, in the order they appeared
 std::string environment_json(std::int64_t seed);  // versions, compiler, cpu, threads, device, time, host, command line
 
-// A line chart with axes, grid, legend and, when `log_x`, a logarithmic axis.
-struct Series {
-  std::string name;
-  std::vector<double> x, y;  // NaN: a gap
-};
-struct ChartOptions {
-  std::string title, x_label, y_label = "";
-  bool log_x = false;
-  double mark_x = 0;  // a vertical line there, when not 0
-  std::string mark_label = "";
-};
-std::string line_chart_svg(const std::vector<Series>& series, const ChartOptions& options);
 // "" when there are more than 100 classes.
 std::string confusion_svg(const std::vector<double>& counts, const std::vector<std::string>& classes);
 

@@ -1,11 +1,13 @@
 // A run's history as a table.
 #include <algorithm>
 
-#include "train/numbers.h"
+#include "page/numbers.h"
 #include "train/report.h"
 
 namespace varve::train {
 namespace {
+
+using page::general;
 
 // Metrics may be named by users: quotes, as spreadsheets expect them.
 std::string field(const std::string& text) {

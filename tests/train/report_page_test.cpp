@@ -5,11 +5,14 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "train/markup.h"
+#include "page/chart.h"
+#include "page/markup.h"
 #include "train/report.h"
 
 namespace varve::train {
 namespace {
+
+using namespace page;
 
 std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t count = 0;
@@ -122,6 +125,27 @@ TEST(Chart, LogarithmicAxisHasDecades) {
   // The mark stands under the middle point, half-way between the ends.
   EXPECT_TRUE(contains(svg, "cx=\"234.0\""));
   EXPECT_TRUE(contains(svg, "M234.0 68.0V246.0"));
+}
+
+TEST(Chart, TicksWhereTheyAreAskedFor) {
+  const std::string svg = line_chart_svg(
+      {{"a", {16, 32, 64}, {20000, 30000, 35000}}},
+      {.title = "t", .x_label = "batch", .log_x = true, .x_ticks = {16, 32, 64, 128}, .y_from_zero = true});
+  for (const char* tick : {">16<", ">32<", ">64<", ">0<", ">10k<", ">40k<"}) EXPECT_TRUE(contains(svg, tick)) << tick;
+  EXPECT_FALSE(contains(svg, ">128<"));  // outside of the data
+  EXPECT_TRUE(contains(svg, "cx=\"234.0\""));
+}
+
+TEST(Chart, LegendTakesTheRowsItNeeds) {
+  std::vector<Series> series;
+  for (int i = 0; i < 6; ++i) series.push_back({"a framework " + std::to_string(i), {1, 2}, {1, 2}});
+  const std::string svg = line_chart_svg(series, {.title = "t", .x_label = "x"});
+  EXPECT_EQ(imbalance(svg), "");
+  EXPECT_TRUE(contains(svg, "viewBox=\"0 0 420 330\"")) << svg.substr(0, 200);  // two rows more than one
+  EXPECT_FALSE(
+      contains(line_chart_svg(series, {.title = "t", .x_label = "x", .legend = false}), ">a framework 3</text>"));
+  series[0].style = 3;
+  EXPECT_EQ(occurrences(line_chart_svg(series, {.title = "t", .x_label = "x"}), "<circle"), 0u);  // style 0 is not used
 }
 
 TEST(Chart, GapsAndWildValues) {

@@ -1,8 +1,8 @@
-#include "train/numbers.h"
+#include "page/numbers.h"
 
 #include <charconv>
 
-namespace varve::train {
+namespace varve::page {
 namespace {
 
 std::string written(double value, std::chars_format format, int precision) {
@@ -16,4 +16,4 @@ std::string written(double value, std::chars_format format, int precision) {
 std::string general(double value, int digits) { return written(value, std::chars_format::general, digits); }
 std::string fixed(double value, int decimals) { return written(value, std::chars_format::fixed, decimals); }
 
-}  // namespace varve::train
+}  // namespace varve::page

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace varve::train {
+namespace varve::page {
 
 std::string general(double value, int digits);  // as %g: so many significant digits, exponents where shorter
 std::string fixed(double value, int decimals);  // as %f
 
-}  // namespace varve::train
+}  // namespace varve::page

@@ -1,8 +1,8 @@
-#include "train/report_style.h"
+#include "page/style.h"
 
-namespace varve::train {
+namespace varve::page {
 
-const char* const kReportStyle = R"css(
+const char* const kStyle = R"css(
 :root {
   color-scheme: light dark;
   --page: #f4f6f9; --card: #ffffff; --ink: #1b222b; --muted: #5b6673; --line: #d8dee6; --on: #ffffff;
@@ -49,4 +49,4 @@ pre {
 @media print { body { padding: 0; } .scroll, pre { max-height: none; } }
 )css";
 
-}  // namespace varve::train
+}  // namespace varve::page

@@ -1,6 +1,6 @@
-#include "train/markup.h"
+#include "page/markup.h"
 
-namespace varve::train {
+namespace varve::page {
 
 std::string escaped(const std::string& text) {
   std::string safe;
@@ -41,4 +41,4 @@ std::string shortened(const std::string& text, std::size_t characters) {
   return text;
 }
 
-}  // namespace varve::train
+}  // namespace varve::page
