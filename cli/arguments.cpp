@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "bench_arguments.h"
 #include "bench_data.h"
 #include "commands.h"
 #include "help.h"
@@ -31,6 +32,7 @@ struct Options {
   OpsOptions ops;
   BenchOptions bench;
   BenchDataOptions bench_data;
+  BenchArguments suite;
   InfoOptions info;
 };
 
@@ -194,7 +196,8 @@ void Parser::add_machine_options(CLI::App& app, std::string& device, int& thread
 }
 
 void Parser::add_measuring() {
-  CLI::App* bench = command(app_, "bench", "Measure speed", [this] { return std::cout << app_.help(), kBadUsage; });
+  CLI::App* bench = command(app_, "bench", "Measure speed",
+                            [this] { return std::cout << app_.get_subcommand("bench")->help(), kBadUsage; });
   bench->require_subcommand(0, 1);
   CLI::App* ops_app = command(
       *bench, "ops", "Time operators, each as a compiled program, against the machine's measured peak",
@@ -220,6 +223,12 @@ void Parser::add_measuring() {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   data_app->add_flag("--json", options_.bench_data.json, "one JSON object a line");
+
+  add_bench_commands(
+      *bench,
+      [this](CLI::App& parent, const std::string& name, const std::string& what, Chosen chosen,
+             const std::string& footer) { return command(parent, name, what, std::move(chosen), footer); },
+      options_.suite);
 
   CLI::App* info_app = command(
       app_, "info", "Say what this build and this machine offer", [this] { return info(options_.info); },
@@ -304,6 +313,8 @@ void Parser::prepare_words(std::vector<std::string>& words) const {
 }
 
 int Parser::run(std::vector<std::string> words) {
+  options_.suite.suite.command = "varve";
+  for (const std::string& word : words) options_.suite.suite.command += " " + word;
   prepare_words(words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {

@@ -1,18 +1,46 @@
 #include "base/levers.h"
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace varve {
+namespace {
+
+void check_known(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Lever& l : levers()) known.push_back(l.name);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string meant = nearest(name, known);
+  throw Error(cat("VARVE_WITHOUT: unknown lever \"", name, "\".",
+                  meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"), " Known: ", quoted_list(known), "."));
+}
+
+}  // namespace
+
+const std::vector<Lever>& levers() {
+  static const std::vector<Lever> all = {
+      {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
+      {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
+      {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
+      {"layouts", "parameters kept in the layout that their kernels like best"},
+      {"groups", "elementwise operators and reductions merged into generated groups"}};
+  return all;
+}
 
 bool lever(std::string_view name) {
   const char* text = std::getenv("VARVE_WITHOUT");
   std::string_view rest = text ? text : "";
+  bool on = true;
   while (!rest.empty()) {
     const std::size_t end = rest.find(',');
-    if (rest.substr(0, end) == name) return false;
+    const std::string_view left_out = rest.substr(0, end);
+    if (!left_out.empty()) check_known(left_out);
+    on = on && left_out != name;
     rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
   }
-  return true;
+  return on;
 }
 
 }  // namespace varve

@@ -18,6 +18,7 @@ class Sizes {
   std::int64_t whole(const std::string& name, std::int64_t standard, std::int64_t most = 1 << 20) const;
   double share(const std::string& name, double standard) const;   // [0, 1)
   double factor(const std::string& name, double standard) const;  // (0, 16]
+  bool flag(const std::string& name, bool standard) const;        // 0 or 1
   std::int64_t classes(std::int64_t standard) const { return whole("classes", standard); }
 
  private:

@@ -38,10 +38,9 @@ Entry fcn(const std::string& name, int hidden, std::int64_t parameters) {
 nn::Layer scaling(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const auto depth = static_cast<std::size_t>(s.whole("depth", 2, 1000));
-  const bool tanh = given.contains("tanh") && given.at("tanh") != 0;
   return network({.hidden = std::vector<std::int64_t>(depth, s.whole("width", 256)),
                   .classes = s.classes(10),
-                  .activation = tanh ? nn::tanh : nn::relu});
+                  .activation = s.flag("tanh", false) ? nn::tanh : nn::relu});
 }
 
 // Its output has the shape of its input.

@@ -75,7 +75,7 @@ nn::Layer language(const Language& standard, const std::map<std::string, double>
   all.push(nn::embedding(words, width, {.weight_init = nn::init::uniform(0.1)}), "embedding");
   if (dropout > 0) all.push(nn::dropout(dropout), "dropout0");
   all.push(nn::lstm(width, {.layers = static_cast<int>(s.whole("layers", standard.layers, 1000)),
-                            .stateful = standard.stateful,
+                            .stateful = s.flag("stateful", standard.stateful),
                             .dropout = dropout,
                             .forget_bias = 0}),
            "lstm");
@@ -98,7 +98,7 @@ Entry entry(const Text& text, const Language& standard) {
           .parameters = text.parameters,
           .smallest = {5},
           .train = text.train,
-          .sizes = {"vocabulary", "width", "layers", "dropout"},
+          .sizes = {"vocabulary", "width", "layers", "dropout", "stateful"},
           .make = [standard](const auto& given) { return language(standard, given); }};
 }
 

@@ -40,6 +40,13 @@ double Sizes::share(const std::string& name, double standard) const {
   return found->second;
 }
 
+bool Sizes::flag(const std::string& name, bool standard) const {
+  const auto found = given_.find(name);
+  if (found == given_.end()) return standard;
+  if (found->second != 0 && found->second != 1) refuse(name, found->second, "0 or 1");
+  return found->second != 0;
+}
+
 double Sizes::factor(const std::string& name, double standard) const {
   const auto found = given_.find(name);
   if (found == given_.end()) return standard;

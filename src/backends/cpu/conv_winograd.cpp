@@ -32,7 +32,7 @@ struct Choice {
 
 // The cheapest tiles whose scratch memory is allowed.
 Choice choose(const ConvCall& call, DType dtype, int threads) {
-  if (!lever("winograd")) return {"left out by VARVE_WITHOUT", {}};
+  if (!lever("winograd")) return {kLeftOut, {}};
   if (call.empty) return {"an empty tensor", {}};
   Choice best{"", {}};
   double least = direct_cost(call.shape, dtype);

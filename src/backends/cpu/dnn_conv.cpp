@@ -6,6 +6,7 @@
 
 #include "backends/cpu/plain/conv.h"
 #include "backends/cpu/workspace.h"
+#include "base/levers.h"
 
 namespace varve::cpu {
 namespace {
@@ -67,9 +68,9 @@ dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSp
 
 bool prefers_winograd(const ConvShape& s, DType dtype) {
   constexpr std::int64_t kChannels = 16, kSide = 4;
-  return dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 && s.stride_height == 1 &&
-         s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 && s.in_channels >= kChannels &&
-         s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
+  return lever("winograd") && dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 &&
+         s.stride_height == 1 && s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 &&
+         s.in_channels >= kChannels && s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
 }
 
 DnnConv::DnnConv(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec, const Setting& setting)

@@ -8,6 +8,7 @@
 #include "backends/cpu/matmul_claims.h"
 #include "backends/cpu/patterns.h"
 #include "backends/cpu/plain/gemm.h"
+#include "base/levers.h"
 
 namespace varve::cpu {
 namespace {
@@ -156,6 +157,7 @@ void claim_dnn_update(const Site& site, std::vector<Claim>& claims) {
   const ir::NodePtr update = site.sole_user({site.root(), 0});
   if (!update || !update->is("sgd_update")) return;
   const char* const kernel = "onednn matmul+sgd";
+  if (!lever("update-in-gemm")) return claims.push_back(Claim::no(kernel, kLeftOut));
   if (const std::string refusal = update_refusal(site, update); !refusal.empty()) {
     claims.push_back(Claim::no(kernel, refusal));
     return;

@@ -1,6 +1,7 @@
 #include "backends/cpu/recurrent.h"
 
 #include "base/convert.h"
+#include "base/levers.h"
 #include "base/text.h"
 
 namespace varve::cpu {
@@ -130,6 +131,7 @@ void offer_cell(ClaimMap& map, const CellOffer& offer) {
   map[offer.op].push_back([offer](const backend::Site& site, std::vector<Claim>& claims) {
     const ir::Node& node = site.node();
     const std::string kernel = cat("cpu ", offer.op);
+    if (!lever("recurrent")) return claims.push_back(Claim::no(kernel, kLeftOut));
     if (const std::string refusal = refusal_of(node, offer); !refusal.empty())
       return claims.push_back(Claim::no(kernel, refusal));
     const Shape& sequence = node.inputs[offer.sequence].type().shape;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/levers.h"
 #include "base/text.h"
 #include "compiler/pipeline.h"
 #include "varve/error.h"
@@ -189,6 +190,7 @@ std::size_t Fusion::count_inputs(const std::vector<int>& members) const {
 }
 
 bool Fusion::try_merge(int a, int b) {
+  if (!lever("groups")) return false;
   Cluster& into = clusters_[static_cast<std::size_t>(a)];
   Cluster& from = clusters_[static_cast<std::size_t>(b)];
   if (into.shape != from.shape || into.compute != from.compute) return false;

@@ -1,6 +1,7 @@
 // Parameters that a program only reads may lie in the layout that their kernels like best.
 #include <unordered_map>
 
+#include "base/levers.h"
 #include "base/text.h"
 #include "compiler/pipeline.h"
 
@@ -31,6 +32,7 @@ bool is_updated(const ir::Graph& graph, std::size_t input) {
 
 void choose_layouts(Draft& draft) {
   draft.packed.assign(draft.graph.inputs.size(), nullptr);
+  if (!lever("layouts")) return;
   for (std::size_t i = 0; i < draft.parameters.size(); ++i) {
     if (!draft.parameters[i] || is_updated(draft.graph, i)) continue;
     draft.packed[i] = common_wish(draft, {draft.graph.inputs[i], 0});

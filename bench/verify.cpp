@@ -1,0 +1,172 @@
+#include "bench/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "bench/flops.h"
+#include "bench/scratch.h"
+#include "varve/io.h"
+
+namespace varve::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kBatch = 16;
+
+std::uint64_t file_hash(const fs::path& path) {
+  std::error_code missing;
+  if (!fs::exists(path, missing)) return 0;
+  const std::string content = load_text(path.string());
+  return hash_bytes(content.data(), content.size());
+}
+
+// What the result depends on: this program, the adapter with what it shares, and the environment's packages.
+std::string fingerprint(const Framework& framework, const Workload& workload, const VerifyOptions& options) {
+  static const std::uint64_t varve = file_hash(this_program());
+  std::uint64_t adapter = 0;
+  std::string environment;
+  if (!framework.adapter.empty()) {
+    adapter = hash_combine(file_hash(fs::path(adapters_folder()) / framework.adapter),
+                           file_hash(fs::path(adapters_folder()) / "common.py"));
+    std::error_code ignored;
+    const fs::path python = peers_python();
+    const auto changed = fs::last_write_time(python.parent_path().parent_path() / "lib", ignored);
+    environment = cat(python.string(), " ", ignored ? 0 : changed.time_since_epoch().count());
+  }
+  return cat(varve, " ", adapter, " ", environment, " ", framework.name, " ", workload.name, " ", options.device);
+}
+
+fs::path cache_path(const std::string& print) {
+  return fs::path(peers_folder()).parent_path() / "verified" /
+         cat(std::hex, hash_bytes(print.data(), print.size()), ".json");
+}
+
+bool recall(const std::string& print, Checked& checked) {
+  std::error_code ignored;
+  if (!fs::exists(cache_path(print), ignored)) return false;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(load_text(cache_path(print).string(), 1 << 20));
+    if (json.at("fingerprint") != print) return false;
+    checked.parameters = json.at("parameters");
+    checked.losses = json.at("losses").get<std::vector<double>>();
+    checked.worst = json.at("worst");
+    checked.cached = true;
+    return true;
+  } catch (const std::exception&) {
+    return false;  // damaged: asked again
+  }
+}
+
+void remember(const std::string& print, const Checked& checked) {
+  std::error_code failed;  // a cache that cannot be written costs time, nothing else
+  fs::create_directories(cache_path(print).parent_path(), failed);
+  if (failed) return;
+  const nlohmann::json json{
+      {"fingerprint", print}, {"parameters", checked.parameters}, {"losses", checked.losses}, {"worst", checked.worst}};
+  try {
+    save_text(cache_path(print).string(), json.dump());
+  } catch (const Error&) {
+  }
+}
+
+void mismatch(Checked& checked, const std::string& reason) {
+  checked.status = "mismatch";
+  checked.reason = reason;
+}
+
+// The answer against what the sizes say, and against Varve's losses.
+void judge(const nlohmann::json& answer, const Workload& workload, const std::vector<double>& expected,
+           Checked& checked) {
+  const Work work = count_work(workload, kBatch);
+  checked.parameters = answer.value("parameters", std::int64_t{0});
+  for (const auto& loss : answer.at("losses")) checked.losses.push_back(loss.is_number() ? loss.get<double>() : NAN);
+  if (checked.parameters != work.parameters)
+    return mismatch(checked, cat("expected ", work.parameters, " trainable parameters, got ", checked.parameters));
+  if (const auto flops = answer.find("flops"); flops != answer.end() && flops->is_number()) {
+    const double count = flops->get<double>();
+    if (std::abs(count / work.forward - 1) > 0.02)
+      return mismatch(checked,
+                      cat("expected ", work.forward, " operations in a forward pass of ", kBatch, ", got ", count));
+  }
+  for (std::size_t i = 0; i < checked.losses.size(); ++i) {
+    const double reference = expected.empty() ? checked.losses[i] : expected[i];
+    const double off = std::abs(checked.losses[i] / reference - 1);
+    if (!(off <= kLossTolerance))
+      return mismatch(checked, cat("loss ", i + 1, " is ", checked.losses[i], ", Varve's ", reference, ": more than ",
+                                   kLossTolerance, " apart"));
+    checked.worst = std::max(checked.worst, off);
+  }
+}
+
+class Check {
+ public:
+  Check(const Workload& workload, const VerifyOptions& options) : workload_(workload), options_(options) {}
+
+  Checked of(const std::string& name) {
+    const Framework& framework = find_framework(name);
+    Checked checked{.framework = name};
+    if (checked.reason = missing(framework); !checked.reason.empty()) {
+      checked.status = "missing";
+      return checked;
+    }
+    const std::string print = fingerprint(framework, workload_, options_);
+    if (!options_.fresh && recall(print, checked)) return checked;
+    if (options_.say) options_.say(cat("verify ", workload_.name, ": ", name));
+    if (name != "varve" && reference_.empty()) reference_ = varve_losses();
+    const Answer answer = ask(framework, request("losses"), options_.limit_seconds);
+    if (!answer.ok()) {
+      checked.status = answer.status();
+      checked.reason = answer.json.value("reason", "");
+      return checked;
+    }
+    judge(answer.json, workload_, name == "varve" ? std::vector<double>() : reference_, checked);
+    if (name == "varve") reference_ = checked.losses;
+    if (checked.status == "ok") remember(print, checked);
+    return checked;
+  }
+
+ private:
+  Request request(const std::string& task) {
+    if (!files_) {
+      files_ = true;
+      const Answer written = ask(find_framework("varve"), request("files"), options_.limit_seconds);
+      if (!written.ok()) throw Error(cat("verify ", workload_.name, ": ", written.json.value("reason", "")));
+    }
+    return {.task = task,
+            .workload = workload_.name,
+            .batch = kBatch,
+            .threads = options_.threads,
+            .device = options_.device,
+            .weights = folder_.path("weights.safetensors"),
+            .batches = folder_.path("batches.safetensors"),
+            .dropout = false};
+  }
+  std::vector<double> varve_losses() {
+    const Answer answer = ask(find_framework("varve"), request("losses"), options_.limit_seconds);
+    if (!answer.ok()) throw Error(cat("verify ", workload_.name, ": ", answer.json.value("reason", "")));
+    return answer.json.at("losses").get<std::vector<double>>();
+  }
+
+  const Workload& workload_;
+  VerifyOptions options_;
+  Scratch folder_;
+  bool files_ = false;
+  std::vector<double> reference_;
+};
+
+}  // namespace
+
+std::vector<Checked> verify(const Workload& workload, const std::vector<std::string>& frameworks,
+                            const VerifyOptions& options) {
+  Check check(workload, options);
+  std::vector<Checked> all = {check.of("varve")};
+  for (const std::string& name : frameworks)
+    if (name != "varve") all.push_back(check.of(name));
+  return all;
+}
+
+}  // namespace varve::bench

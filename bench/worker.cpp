@@ -1,0 +1,126 @@
+#include "bench/worker.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <new>
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "varve/io.h"
+
+namespace varve::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void write_answer(const Request& request, const ordered_json& answer) {
+  AtomicFile file(request.result);
+  file.write(answer.dump());
+  file.commit();
+}
+
+ordered_json describe(const Request& request) {
+  const Network network = network_of(request);
+  return {{"parameters", network.parameters()}};
+}
+
+}  // namespace
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * t.tv_usec; };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+std::int64_t peak_resident() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+
+DType precision_of(const Request& request) {
+  if (request.precision == "f32") return f32;
+  if (request.precision == "bf16") return bf16;
+  throw Error(cat("precision: expected f32 or bf16, got \"", request.precision, "\"."));
+}
+
+Network network_of(const Request& request) {
+  return Network(find_workload(request.workload),
+                 {.precision = precision_of(request), .dropout = request.dropout, .seed = request.seed});
+}
+
+TimingRules rules_of(const Request& request) {
+  return {.warmup_steps = request.warmup_steps,
+          .warmup_seconds = request.warmup_seconds,
+          .samples = request.samples,
+          .min_seconds = request.min_seconds,
+          .max_seconds = request.max_seconds};
+}
+
+Timing time_calls(const std::function<void()>& call, const TimingRules& rules) {
+  auto start = Clock::now();
+  int warm = 0;
+  while (warm < std::max(rules.warmup_steps, 1) || seconds_since(start) < rules.warmup_seconds) call(), ++warm;
+  const double once = std::max(1e3 * seconds_since(start) / warm, 1e-4);
+  Timing timing;
+  timing.calls_per_sample = std::max<std::int64_t>(1, std::llround(std::ceil(rules.sample_ms / once)));
+  start = Clock::now();
+  const double cpu = cpu_seconds();
+  for (double elapsed = 0;
+       (static_cast<int>(timing.samples_ms.size()) < rules.samples || elapsed < rules.min_seconds) &&
+       (elapsed < rules.max_seconds || timing.samples_ms.size() < 2);) {
+    const auto begin = Clock::now();
+    for (std::int64_t i = 0; i < timing.calls_per_sample; ++i) call();
+    timing.samples_ms.push_back(1e3 * seconds_since(begin) / static_cast<double>(timing.calls_per_sample));
+    elapsed = seconds_since(start);
+  }
+  timing.wall_seconds = seconds_since(start);
+  timing.cpu_seconds = cpu_seconds() - cpu;
+  return timing;
+}
+
+ordered_json answer(const Request& request) {
+  if (request.device != "cpu") throw Error(cat("unsupported: this build has no device \"", request.device, "\"."));
+  set_threads(request.threads);
+  if (request.task == "describe") return describe(request);
+  if (request.task == "files") return write_files(request);
+  if (request.task == "losses") return first_losses(request);
+  if (request.task == "step") return time_step(request);
+  if (request.task == "infer") return time_inference(request);
+  if (request.task == "parts") return time_parts(request);
+  if (request.task == "train") return train_to_the_end(request);
+  throw Error(cat("task: expected describe, files, losses, step, infer, parts or train, got \"", request.task, "\"."));
+}
+
+int run_worker(const std::string& request_path) {
+  const Request request = load_request(request_path);
+  ordered_json written{{"schema", kSchema},    {"status", "ok"},           {"reason", ""},
+                       {"framework", "varve"}, {"version", VARVE_VERSION}, {"flags", {{"mode", request.mode}}}};
+  try {
+    written.update(answer(request));
+  } catch (const OutOfMemory& e) {
+    written["status"] = "out_of_memory", written["reason"] = e.what();
+  } catch (const std::bad_alloc& e) {
+    written["status"] = "out_of_memory", written["reason"] = e.what();
+  } catch (const std::exception& e) {
+    const std::string reason = e.what();
+    written["status"] = reason.starts_with("unsupported") ? "unsupported" : "failed", written["reason"] = reason;
+  }
+  if (!written.contains("peak_bytes")) written["peak_bytes"] = peak_resident();
+  write_answer(request, written);
+  if (written["status"] != "ok") std::cerr << written["reason"].get<std::string>() << '\n';
+  return 0;
+}
+
+}  // namespace varve::bench

@@ -1,0 +1,102 @@
+// Steps, predictions and losses of Varve.
+#include <chrono>
+
+#include "base/text.h"
+#include "bench/worker.h"
+#include "varve/io.h"
+
+namespace varve::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kLosses = 5;
+
+double milliseconds(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+ordered_json timing_json(const Timing& timing) {
+  return {{"samples_ms", timing.samples_ms},
+          {"steps_per_sample", timing.calls_per_sample},
+          {"cpu_seconds", timing.cpu_seconds},
+          {"wall_seconds", timing.wall_seconds}};
+}
+
+// Who runs what, shortest form: each kernel's name once, with how often it occurs.
+ordered_json kernels_of(const Profile& profile) {
+  std::map<std::string, int> counts;
+  for (const ProfileRow& row : profile.rows) ++counts[row.kernel];
+  return counts;
+}
+
+}  // namespace
+
+ordered_json time_step(const Request& request) {
+  Network network = network_of(request);
+  if (!request.weights.empty()) load_weights(network.model(), request.weights);
+  const Sample sample = synthetic_batch(network.workload(), request.batch, request.seed);
+  auto step = network.step();
+  double loss = 0;
+  const auto call = [&] { loss = step(sample.x, sample.y).item<float>(); };
+  const double first = milliseconds(call);
+  ordered_json json = timing_json(time_calls(call, rules_of(request)));
+  json["loss"] = loss;
+  json["first_ms"] = first;
+  json["parameters"] = network.parameters();
+  json["peak_bytes"] = peak_resident();  // before the profile below adds to it
+  json["planned_bytes"] = step.peak_bytes(sample.x, sample.y);
+  json["algorithms"] = kernels_of(step.profile(1, sample.x, sample.y));
+  return json;
+}
+
+ordered_json time_inference(const Request& request) {
+  Network network = network_of(request);
+  const Sample sample = synthetic_batch(network.workload(), request.batch, request.seed);
+  auto predict = network.prediction();
+  const auto call = [&] { predict(sample.x).eval(); };
+  const double first = milliseconds(call);
+  TimingRules rules = rules_of(request);
+  rules.sample_ms = 0;  // percentiles are of single calls
+  ordered_json json = timing_json(time_calls(call, rules));
+  json["first_ms"] = first;
+  json["parameters"] = network.parameters();
+  return json;
+}
+
+ordered_json write_files(const Request& request) {
+  Network network = network_of(request);
+  const Workload& workload = network.workload();
+  if (!request.weights.empty()) save_weights(network.model(), request.weights);
+  if (!request.batches.empty()) {
+    Safetensors file;
+    for (int i = 0; i < kLosses; ++i) {
+      const Sample sample = synthetic_batch(workload, request.batch, request.seed + 1 + i);
+      file.tensors.emplace_back(cat("x", i), sample.x);
+      if (workload.targets != Targets::input) file.tensors.emplace_back(cat("y", i), sample.y);
+    }
+    save_safetensors(request.batches, file);
+  }
+  if (!request.data.empty()) save_data(workload, request.data);
+  return {{"parameters", network.parameters()}};
+}
+
+ordered_json first_losses(const Request& request) {
+  Network network = network_of(request);
+  load_weights(network.model(), request.weights);
+  const Safetensors batches = load_safetensors(request.batches);
+  auto step = network.step();
+  std::vector<double> losses;
+  for (int i = 0; i < kLosses; ++i) {
+    const Tensor* x = batches.find(cat("x", i));
+    const Tensor* y = batches.find(cat("y", i));
+    if (y == nullptr && network.workload().targets == Targets::input) y = x;
+    if (!x || !y) throw Error(cat(request.batches, ": expected x", i, " and y", i, "."));
+    losses.push_back(step(*x, *y).item<float>());
+  }
+  return {{"losses", losses}, {"parameters", network.parameters()}};
+}
+
+}  // namespace varve::bench

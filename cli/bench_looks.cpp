@@ -1,0 +1,68 @@
+// `varve bench explain`, `compare` and `setup`.
+#include <iostream>
+
+#include "base/text.h"
+#include "bench/compare.h"
+#include "bench/explain.h"
+#include "bench/setup.h"
+#include "bench_suite.h"
+#include "bench_table.h"
+#include "commands.h"
+#include "text.h"
+
+namespace varve::cli {
+namespace {
+
+void print_explanation(const bench::Explanation& e, int most) {
+  std::cout << e.setting.str() << " · kernels " << ms_text(e.step_ms) << " ms · counted products at the peak of "
+            << fixed(e.gflops, 0) << " GFLOP/s " << ms_text(e.floor_ms) << " ms · " << fixed(e.gbps, 1) << " GB/s\n\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"ms", "%", "floor: operations", "bytes", "of peak", "calls", "kernel", "operator"}};
+  for (const bench::ExplainedRow& row : e.rows) {
+    if (static_cast<int>(rows.size()) > most) break;
+    rows.push_back({fixed(row.ms, 3), fixed(100 * row.ms / e.step_ms, 1), fixed(row.flops_floor_ms, 3),
+                    fixed(row.bytes_floor_ms, 3), fixed(row.ms > 0 ? 100 * row.floor_ms() / row.ms : 0, 0) + "%",
+                    cat(row.calls), row.kernel, cat(row.op, " ", row.shape)});
+  }
+  std::cout << aligned(rows);
+  if (static_cast<int>(e.rows.size()) > most)
+    std::cout << "… and " << e.rows.size() - static_cast<std::size_t>(most) << " shorter ones (rows= shows more)\n";
+  std::cout << "\nThe largest gaps:\n";
+  for (std::size_t i = 0; i < e.gaps.size(); ++i) std::cout << i + 1 << ". " << e.gaps[i] << '\n';
+}
+
+}  // namespace
+
+int bench_explain(const SuiteOptions& options) {
+  if (options.sweep.workloads.empty())
+    throw UsageError("explain needs the name of a workload: varve bench explain fcn5");
+  const bench::Sweep sweep = sweep_of(options, {"varve"});
+  for (const bench::Setting& setting : sweep.settings) print_explanation(bench::explain(setting), options.rows);
+  return kOk;
+}
+
+int bench_compare(const CompareRecordsOptions& options) {
+  const bench::Comparison found = bench::compare(bench::load_records(options.before),
+                                                 bench::load_records(options.after), {.tolerance = options.tolerance});
+  std::vector<std::vector<std::string>> rows = {{"", "what", "before", "after", "ratio", "measured"}};
+  for (const bench::Change& c : found.changes)
+    rows.push_back(
+        {c.verdict == bench::Change::Verdict::better ? "better" : "WORSE", c.what, c.before_text, c.after_text,
+         c.what == "time"
+             ? cat(fixed(c.after / c.before, 3), " [", fixed(c.ratio.low, 3), ", ", fixed(c.ratio.high, 3), "]")
+             : "",
+         c.key});
+  if (rows.size() > 1) std::cout << aligned(rows) << '\n';
+  std::cout << found.compared << " compared, " << found.changes.size() << " changed beyond noise";
+  if (!found.only_before.empty()) std::cout << ", " << found.only_before.size() << " only before";
+  if (!found.only_after.empty()) std::cout << ", " << found.only_after.size() << " only after";
+  std::cout << (found.regressed() ? ": Varve has become worse.\n" : ".\n");
+  return found.regressed() ? kFailure : kOk;
+}
+
+int bench_setup() {
+  bench::setup_peers({}, std::cout);
+  return kOk;
+}
+
+}  // namespace varve::cli

@@ -1,0 +1,40 @@
+// Optimisations that the environment leaves out.
+#include "base/levers.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+class Levers : public testing::Test {
+ protected:
+  void TearDown() override { unsetenv("VARVE_WITHOUT"); }
+  void without(const char* list) { setenv("VARVE_WITHOUT", list, 1); }
+};
+
+TEST_F(Levers, AllAreOnUnlessNamed) {
+  for (const Lever& l : levers()) EXPECT_TRUE(lever(l.name)) << l.name;
+  without("winograd,,layouts,");
+  EXPECT_FALSE(lever("winograd"));
+  EXPECT_FALSE(lever("layouts"));
+  EXPECT_TRUE(lever("groups"));
+  without("");
+  EXPECT_TRUE(lever("winograd"));
+}
+
+TEST_F(Levers, ASlipIsNotIgnored) {
+  without("winogrod");
+  try {
+    lever("groups");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("Did you mean \"winograd\"?"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,138 @@
+// Nothing is made for the benchmarks' own sizes: networks like them, with odd channels, other kernels and other
+// batches, are claimed by the same kernels.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "varve/autodiff.h"
+#include "varve/compile.h"
+#include "varve/nn.h"
+#include "varve/ops.h"
+#include "varve/optim.h"
+#include "varve/zoo.h"
+
+namespace varve {
+namespace {
+
+struct Subject {
+  std::function<nn::Layer()> make;
+  Shape input;
+  std::int64_t batch = 16;
+  DType dtype = f32;
+  std::int64_t classes = 10;
+  bool tokens = false;  // a target for each of them
+  std::string optimizer = "sgd";
+};
+
+// Who claimed what in a training step: the names before "<-" in the program's own account.
+std::set<std::string> claims_of(const Subject& s) {
+  const nn::Layer model = s.make();
+  model->build(s.input, {.dtype = s.dtype});
+  optim::Bound optimizer = optim::by_name(s.optimizer, {}).over(model->parameters());
+  auto step = compile([&](Tensor x, Tensor y) {
+    const auto [loss, gradients] =
+        value_and_grad([&] { return cross_entropy((*model)(x, Mode::train), y); }, optimizer.parameters());
+    optimizer.apply(gradients);
+    return loss;
+  });
+  Shape shape{s.batch};
+  for (const std::int64_t size : s.input) shape.push_back(size);
+  const Tensor x = zeros(shape, s.dtype), y = zeros(s.tokens ? shape : Shape{s.batch}, i32);
+  std::istringstream account(step.text(x, y));
+  std::set<std::string> names;
+  for (std::string line; std::getline(account, line);) {
+    const std::size_t arrow = line.find("  <-  ");
+    if (arrow != std::string::npos && !line.starts_with(" ")) names.insert(line.substr(0, arrow));
+  }
+  EXPECT_FALSE(names.empty());
+  return names;
+}
+
+struct Pair {
+  const char* name;
+  Subject usual, perturbed;
+};
+
+nn::Layer convolutions(std::int64_t channels, std::int64_t kernel) {
+  const nn::Conv2dOptions conv = {.kernel = kernel, .padding = nn::valid, .activation = nn::relu};
+  return nn::layer(nn::sequential(nn::conv2d(channels, conv), nn::max_pool2d(2), nn::dropout(0.25),
+                                  nn::conv2d(2 * channels, conv), nn::max_pool2d(2), nn::dropout(0.25), nn::flatten(),
+                                  nn::dense(16 * channels, {.activation = nn::relu}), nn::dense(10)));
+}
+
+nn::Layer plain(std::int64_t width, nn::Activation activation) {
+  return nn::layer(nn::sequential(nn::flatten(), nn::dense(width, {.activation = activation}),
+                                  nn::dense(width, {.activation = activation}), nn::dense(10)));
+}
+
+std::function<nn::Layer()> zoo_of(const std::string& name, std::map<std::string, double> sizes) {
+  return [name, sizes] { return zoo::make(name, sizes); };
+}
+
+std::vector<Pair> pairs() {
+  return {
+      {"feed-forward",
+       {.make = [] { return plain(512, nn::relu); }, .input = {28, 28, 1}, .batch = 80, .optimizer = "adam"},
+       {.make = [] { return plain(487, nn::relu); }, .input = {29, 31, 1}, .batch = 17, .optimizer = "adam"}},
+      {"sigmoid, descent",
+       {.make = [] { return plain(512, nn::sigmoid); }, .input = {512}, .batch = 64},
+       {.make = [] { return plain(387, nn::sigmoid); }, .input = {519}, .batch = 17}},
+      {"convolutions",
+       {.make = [] { return convolutions(32, 5); }, .input = {28, 28, 1}, .batch = 32, .optimizer = "adam"},
+       {.make = [] { return convolutions(29, 7); }, .input = {41, 37, 1}, .batch = 17, .optimizer = "adam"}},
+      {"vgg",
+       {.make = zoo_of("vgg16-cifar", {{"width", 16}}), .input = {32, 32, 3}, .batch = 16, .optimizer = "adam"},
+       {.make = zoo_of("vgg16-cifar", {{"width", 17}}), .input = {32, 32, 3}, .batch = 17, .optimizer = "adam"}},
+      {"alexnet",
+       {.make = zoo_of("alexnet", {{"width", 8}}), .input = {99, 99, 3}, .batch = 16},
+       {.make = zoo_of("alexnet", {{"width", 7}}), .input = {107, 103, 3}, .batch = 17}},
+      {"word model",
+       {.make = zoo_of("lstm32", {{"width", 64}, {"vocabulary", 1000}}),
+        .input = {8},
+        .batch = 16,
+        .dtype = i32,
+        .classes = 1000,
+        .tokens = true},
+       {.make = zoo_of("lstm32", {{"width", 61}, {"vocabulary", 997}}),
+        .input = {7},
+        .batch = 17,
+        .dtype = i32,
+        .classes = 997,
+        .tokens = true}},
+      {"sentiment",
+       {.make = zoo_of("lstm-imdb", {}), .input = {16}, .batch = 32, .dtype = i32, .classes = 2, .optimizer = "adam"},
+       {.make = zoo_of("lstm-imdb", {{"width", 93}, {"embedded", 31}, {"vocabulary", 4999}}),
+        .input = {13},
+        .batch = 17,
+        .dtype = i32,
+        .classes = 2,
+        .optimizer = "adam"}},
+      {"transformer",
+       {.make = zoo_of("gpt-small", {{"width", 128}, {"layers", 2}, {"heads", 8}, {"vocabulary", 1000}}),
+        .input = {64},
+        .batch = 8,
+        .dtype = i32,
+        .classes = 1000,
+        .tokens = true,
+        .optimizer = "adamw"},
+       {.make = zoo_of("gpt-small", {{"width", 93}, {"layers", 2}, {"heads", 3}, {"vocabulary", 997}}),
+        .input = {51},
+        .batch = 17,
+        .dtype = i32,
+        .classes = 997,
+        .tokens = true,
+        .optimizer = "adamw"}},
+      {"residual",
+       {.make = zoo_of("resnet50", {}), .input = {64, 64, 3}, .batch = 2, .classes = 1000},
+       {.make = zoo_of("resnet50", {{"classes", 97}}), .input = {71, 67, 3}, .batch = 3, .classes = 97}},
+  };
+}
+
+TEST(Perturbed, OtherSizesAreClaimedByTheSameKernels) {
+  for (const Pair& pair : pairs()) EXPECT_EQ(claims_of(pair.usual), claims_of(pair.perturbed)) << pair.name;
+}
+
+}  // namespace
+}  // namespace varve
