@@ -99,25 +99,6 @@ TEST(OneDnnConv2d, Plain) {
   check_conv(s, "3x3 by one thread");
 }
 
-TEST(OneDnnConv2d, Winograd) {
-  const Conv2dSpec s{.batch = 2,
-                     .in_height = 14,
-                     .in_width = 13,
-                     .in_channels = 32,
-                     .out_channels = 48,
-                     .kernel_height = 3,
-                     .kernel_width = 3,
-                     .pad_top = 1,
-                     .pad_bottom = 1,
-                     .pad_left = 1,
-                     .pad_right = 1,
-                     .bias = true,
-                     .winograd = true};
-  const auto offered = Conv2d::prepare(Conv2dPass::forward, s);
-  if (!offered) GTEST_SKIP() << offered.reason();
-  check_conv(s, "Winograd");
-}
-
 TEST(OneDnnConv2d, ThreeChannelsAndStride) {
   check_conv({.batch = 2,
               .in_height = 17,

@@ -85,8 +85,7 @@ void claim_dnn_conv(const Site& site, std::vector<Claim>& claims) {
     claims.push_back(Claim::no(cat("onednn ", name(call.pass)), refusal));
     return;
   }
-  // Winograd's kernel takes no activation along, and is worth more than one.
-  const std::int64_t terms = prefers_winograd(call.shape, dtype) ? 0 : call.shape.taps() * call.shape.in_group();
+  const std::int64_t terms = call.shape.taps() * call.shape.in_group();
   if (call.pass == ConvPass::forward && dtype == f32)
     for (const Epilogue& epilogue : epilogues_after(site, terms)) claims.push_back(conv_claim(site, call, epilogue));
   claims.push_back(conv_claim(site, call, {}));

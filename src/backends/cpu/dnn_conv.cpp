@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "backends/cpu/plain/conv.h"
-#include "backends/cpu/workspace.h"
-#include "base/levers.h"
 
 namespace varve::cpu {
 namespace {
@@ -52,26 +50,7 @@ Conv2dSpec library_spec(const ConvShape& s, const DnnConvSpec& spec, std::int64_
           .single_thread = single_thread};
 }
 
-dnn::Offer<Conv2d> best_offer(ConvPass pass, const ConvShape& s, const DnnConvSpec& spec, std::int64_t images,
-                              bool single_thread) {
-  Conv2dSpec wanted = library_spec(s, spec, images, single_thread);
-  if (prefers_winograd(s, spec.dtype)) {
-    wanted.winograd = true;
-    auto offered = Conv2d::prepare(library_pass(pass), wanted);
-    if (offered && offered->scratch_bytes() <= workspace_limit()) return offered;
-    wanted.winograd = false;
-  }
-  return Conv2d::prepare(library_pass(pass), wanted);
-}
-
 }  // namespace
-
-bool prefers_winograd(const ConvShape& s, DType dtype) {
-  constexpr std::int64_t kChannels = 16, kSide = 4;
-  return lever("winograd") && dtype == f32 && s.groups == 1 && s.kernel_height == 3 && s.kernel_width == 3 &&
-         s.stride_height == 1 && s.stride_width == 1 && s.dilation_height == 1 && s.dilation_width == 1 &&
-         s.in_channels >= kChannels && s.out_channels >= kChannels && s.out_height >= kSide && s.out_width >= kSide;
-}
 
 DnnConv::DnnConv(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec, const Setting& setting)
     : pass_(pass), shape_(shape), threads_(setting.threads), element_bytes_(element_bytes(spec.dtype)) {
@@ -99,7 +78,7 @@ std::string DnnConv::prepare_lanes(const DnnConvSpec& spec, const Setting& setti
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     std::vector<Conv2d>& shapes = lanes_.emplace_back();
     for (const std::int64_t images : images_) {
-      auto offered = best_offer(pass_, shape_, spec, images, setting.deterministic);
+      auto offered = Conv2d::prepare(library_pass(pass_), library_spec(shape_, spec, images, setting.deterministic));
       if (!offered) return offered.reason();
       lane_bytes_ = std::max(lane_bytes_, round_up(offered->scratch_bytes()));
       shapes.push_back(std::move(*offered));

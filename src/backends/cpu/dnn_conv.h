@@ -27,9 +27,6 @@ struct DnnConvArgs {
   void* scratch;
 };
 
-// Whether Winograd's transforms cost less than the products they save.
-bool prefers_winograd(const ConvShape& shape, DType dtype);
-
 class DnnConv {
  public:
   static dnn::Offer<DnnConv> prepare(ConvPass pass, const ConvShape& shape, const DnnConvSpec& spec,

@@ -22,15 +22,11 @@ std::string refusal_of(const Conv2dSpec& s) {
   }
   if (s.pad_top < 0 || s.pad_bottom < 0 || s.pad_left < 0 || s.pad_right < 0) return "negative padding";
   if (s.out_height() < 1 || s.out_width() < 1) return "a kernel larger than the padded image";
-  if (s.winograd && kVersion3) return "oneDNN 3 has no Winograd";
-  if (s.winograd && s.input != Type::f32) return "Winograd in bf16";
-  if (s.winograd && s.accumulate) return "Winograd with a sum";
-  if (s.winograd && s.activation != Activation::none) return "Winograd with an activation";
   if ((s.input == Type::bf16 || s.output == Type::bf16) && !has_bf16()) return "this CPU has no bf16 products";
   return "";
 }
 
-// One tensor that the caller has in another layout than the kernel: it passes through scratch memory.
+// Weights that the caller has in another layout than the kernel: they pass through scratch memory.
 struct Detour {
   Kernel reorder;
   std::size_t at = 0;
@@ -77,11 +73,11 @@ struct Conv2d::Impl {
 
   Kernel kernel;
   PackedLayout layout;
-  Detour x, weights, y;
+  Detour weights;
   Conv2dPass pass = Conv2dPass::forward;
   std::size_t scratch_bytes = 0;
 
-  void run_with_detours(const Conv2dArgs& args) const;
+  void run(const Conv2dArgs& args) const;
 };
 
 Offer<Conv2d> Conv2d::prepare(Conv2dPass pass, const Conv2dSpec& s, const PackedLayout* shared) {
@@ -103,10 +99,8 @@ Offer<Conv2d> Conv2d::prepare(Conv2dPass pass, const Conv2dSpec& s, const Packed
     impl->kernel = std::move(found->kernel);
     ScratchPlan plan;
     plan.add(impl->kernel.scratch_bytes());
-    impl->x = Detour::make(plain.x, found->used.x, pass == Conv2dPass::backward_data, s.single_thread, plan);
     impl->weights =
         Detour::make(given, found->used.weights, pass == Conv2dPass::backward_weights, s.single_thread, plan);
-    impl->y = Detour::make(plain.y, found->used.y, pass == Conv2dPass::forward, s.single_thread, plan);
     impl->scratch_bytes = plan.bytes();
     return Conv2d(std::move(impl));
   });
@@ -122,21 +116,13 @@ const PackedLayout& Conv2d::weights_layout() const { return impl_->layout; }
 bool Conv2d::reorders_weights() const { return static_cast<bool>(impl_->weights.reorder); }
 std::string Conv2d::implementation() const { return impl_->kernel.implementation(); }
 
-void Conv2d::Impl::run_with_detours(const Conv2dArgs& args) const {
-  const bool writes_x = pass == Conv2dPass::backward_data;
+void Conv2d::Impl::run(const Conv2dArgs& args) const {
   const bool writes_weights = pass == Conv2dPass::backward_weights;
-  const bool writes_y = pass == Conv2dPass::forward;
-  if (!writes_x) x.read(args.x, args.scratch);
   if (!writes_weights) weights.read(args.weights, args.scratch);
-  if (!writes_y) y.read(args.y, args.scratch);
-  kernel.run({x.place(args.x, args.scratch), weights.place(args.weights, args.scratch), args.bias,
-              y.place(args.y, args.scratch)},
-             args.scratch);
-  if (writes_x) x.write(args.x, args.scratch);
+  kernel.run({args.x, weights.place(args.weights, args.scratch), args.bias, args.y}, args.scratch);
   if (writes_weights) weights.write(args.weights, args.scratch);
-  if (writes_y) y.write(args.y, args.scratch);
 }
 
-void Conv2d::run(const Conv2dArgs& args) const { impl_->run_with_detours(args); }
+void Conv2d::run(const Conv2dArgs& args) const { impl_->run(args); }
 
 }  // namespace varve::cpu::dnn

@@ -33,14 +33,13 @@ Desc without_layout(const Desc& desc) { return Desc(dims_of(desc), type_of(desc)
 // What oneDNN wants to hear about a convolution besides its tensors.
 struct Geometry {
   explicit Geometry(const Conv2dSpec& s)
-      : algorithm(s.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct),
-        bias(s.bias ? Desc({s.out_channels}, data_type(Type::f32), Dims{1}) : Desc()),
+      : bias(s.bias ? Desc({s.out_channels}, data_type(Type::f32), Dims{1}) : Desc()),
         stride{s.stride_height, s.stride_width},
         dilation{s.dilation_height - 1, s.dilation_width - 1},
         before{s.pad_top, s.pad_left},
         after{s.pad_bottom, s.pad_right} {}
 
-  dnnl::algorithm algorithm;
+  static constexpr dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   Desc bias;
   Dims stride, dilation, before, after;
 };
@@ -127,9 +126,6 @@ ConvLayouts plain_layouts(Conv2dPass pass, const Conv2dSpec& s) {
 ConvLayouts open_layouts(Conv2dPass pass, const Conv2dSpec& s) {
   ConvLayouts layouts = plain_layouts(pass, s);
   layouts.weights = without_layout(layouts.weights);
-  if (!s.winograd) return layouts;
-  layouts.x = without_layout(layouts.x);
-  layouts.y = without_layout(layouts.y);
   return layouts;
 }
 

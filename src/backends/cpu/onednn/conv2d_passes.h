@@ -22,7 +22,7 @@ struct ConvKernel {
 // Channels last, weights [O, KH, KW, I/groups]; the types are those that the pass reads and writes.
 ConvLayouts plain_layouts(Conv2dPass pass, const Conv2dSpec& spec);
 
-// The same with the weights left to the library; for Winograd the images as well.
+// The same with the weights left to the library.
 ConvLayouts open_layouts(Conv2dPass pass, const Conv2dSpec& spec);
 
 // Nothing when the library has no kernel for `wanted`, or only its reference one.

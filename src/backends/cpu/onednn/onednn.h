@@ -236,9 +236,6 @@ struct Conv2dSpec {
   Activation activation = Activation::none;  // forward only
   bool accumulate = false;                   // forward only: y = activation(y + x*w + bias)
   bool packed_weights = false;               // weights in `weights_layout()` instead of OHWI
-  // F(4×4, 3×3): 3×3 taps, stride 1, f32, oneDNN 2 only. Nearly twice as fast; rounding errors half as large again.
-  // Images pass through a blocked layout in scratch.
-  bool winograd = false;
   bool single_thread = false;
 
   std::int64_t out_height() const;
