@@ -86,6 +86,7 @@ TEST(CpuMaxPool, Bf16) {
   const std::string text =
       checked(pooled({.window = {2, 2}}, bf16), {values({3, 9, 6, 21}, 1), values({21}, 2), values({3, 4, 3, 21}, 3)});
   expect_kernel(text, "cpu max_pool2d+dropout");
+  expect_kernel(text, "cpu dropout+max_pool2d_grad+relu_grad+bias_grad");
 }
 
 TEST(CpuMaxPool, NanIsTheLargest) {

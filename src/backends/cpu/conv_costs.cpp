@@ -26,14 +26,14 @@ double direct_cost(const ConvShape& s, DType dtype) {
 
 // Measured on Zen 4, in multiply-adds at its peak; within a fifth for the shapes of the networks in the zoo.
 double winograd_cost(ConvPass pass, const ConvShape& s, plain::WinogradSize size) {
-  constexpr double kRate = 0.85, kStart = 6;       // of a product; what each of its sums costs beside the terms
+  constexpr double kRate = 0.85, kStart = 16;      // of a product; what each of its sums costs beside the terms
   constexpr double kFromImage = 4, kToImage = 6;   // for each value of a transformed tile
   constexpr double kFilter = 16, kFarFilter = 50;  // for each value of a transformed filter
   constexpr double kNear = 2 << 20;                // filters that stay in the cache
   constexpr std::int64_t kRows = 6, kPanel = 32, kVector = 16;
   const bool backward = pass == ConvPass::input_grad, weights = pass == ConvPass::weight_grad;
-  const plain::TileGrid grid(s.batch, backward ? s.in_height : s.out_height, backward ? s.in_width : s.out_width,
-                             size.out);
+  const plain::TileGrid grid =
+      backward && !plain::transposes(s, size) ? plain::result_grid(s, true, size) : plain::gradient_grid(s, size);
   const std::int64_t terms = weights ? grid.count() : backward ? s.out_channels : s.in_channels;
   const std::int64_t rows = plain::round_to(weights ? s.out_channels : grid.count(), kRows);
   const std::int64_t columns = plain::round_to(pass == ConvPass::forward ? s.out_channels : s.in_channels, kPanel);

@@ -7,6 +7,7 @@
 #include "backends/cpu/patterns.h"
 #include "backends/cpu/plain/winograd.h"
 #include "backends/cpu/team.h"
+#include "backends/cpu/tile/scratch.h"
 #include "backends/cpu/workspace.h"
 #include "base/levers.h"
 
@@ -59,6 +60,30 @@ Choice choose(const ConvCall& call, DType dtype, int threads) {
   return best;
 }
 
+// The bias as f32, then the convolution.
+class WinogradKernel {
+ public:
+  WinogradKernel(const ConvCall& call, const plain::WinogradOptions& options, bool biased)
+      : conv_(plain::winograd(call.pass, call.shape, options)),
+        dtype_(options.dtype),
+        channels_(biased ? call.shape.out_channels : 0) {}
+
+  std::size_t scratch_bytes() const { return bias_bytes() + conv_->scratch_bytes(); }
+
+  void operator()(const RunArgs& args) const {
+    auto* bias = channels_ > 0 ? static_cast<float*>(args.scratch) : nullptr;
+    if (bias) convert(args.in[2], dtype_, bias, f32, channels_);
+    conv_->run({args.in[0], args.in[1], bias, args.out[0], at(args.scratch, static_cast<std::int64_t>(bias_bytes()))});
+  }
+
+ private:
+  std::size_t bias_bytes() const { return round_up(static_cast<std::size_t>(channels_) * sizeof(float)); }
+
+  std::unique_ptr<plain::Winograd> conv_;
+  DType dtype_;
+  std::int64_t channels_;  // of the bias; 0: none
+};
+
 Claim winograd_claim(const Site& site, const ConvCall& call, WinogradSize size, const Epilogue& epilogue) {
   const plain::WinogradOptions options{.size = size,
                                        .dtype = site.node().types[0].dtype,
@@ -67,14 +92,9 @@ Claim winograd_claim(const Site& site, const ConvCall& call, WinogradSize size, 
   Claim claim =
       Claim::of(cat("winograd ", text(size), " ", name(call.pass), epilogue.text()), site.root(),
                 [call, options, biased = epilogue.biased](const std::vector<Port>&, const std::vector<Port>&) {
-                  std::unique_ptr<plain::Winograd> conv = plain::winograd(call.pass, call.shape, options);
-                  const std::size_t scratch = conv->scratch_bytes();
-                  return backend::prepared(
-                      [conv = std::move(conv), biased](const RunArgs& args) {
-                        conv->run({args.in[0], args.in[1], biased ? static_cast<const float*>(args.in[2]) : nullptr,
-                                   args.out[0], args.scratch});
-                      },
-                      scratch);
+                  WinogradKernel kernel(call, options, biased);
+                  const std::size_t scratch = kernel.scratch_bytes();
+                  return backend::prepared(std::move(kernel), scratch);
                 });
   epilogue.cover(claim);
   return claim;
@@ -90,7 +110,7 @@ void claim_winograd(const Site& site, std::vector<Claim>& claims) {
     claims.push_back(Claim::no(cat("winograd ", name(call.pass)), choice.refusal));
     return;
   }
-  if (call.pass == ConvPass::forward && dtype == f32)
+  if (call.pass == ConvPass::forward)
     for (const Epilogue& epilogue : epilogues_after(site, call.shape.taps() * call.shape.in_group()))
       if (epilogue.activation == dnn::Activation::none || epilogue.activation == dnn::Activation::relu)
         claims.push_back(winograd_claim(site, call, choice.size, epilogue));

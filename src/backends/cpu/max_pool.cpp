@@ -116,7 +116,7 @@ class Spread {
       each_row(begin, end, p_.pool.out_height,
                [&](std::int64_t image, std::int64_t number) { run_row(args, image, number, from, floats, sum); });
     });
-    if (p_.summed) add_sums(sums, static_cast<float*>(args.out[1]));
+    if (p_.summed) add_sums(sums, args.out[1]);
   }
 
  private:
@@ -146,10 +146,11 @@ class Spread {
                     at(args.out[0], covered_first * pitch * p_.bytes()), sum);
   }
 
-  void add_sums(std::byte* sums, float* out) const {
-    std::fill_n(out, p_.pool.channels, 0.f);
-    for (std::int64_t block = 0; block < p_.blocks(); ++block)
-      for (std::int64_t c = 0; c < p_.pool.channels; ++c) out[c] += block_sums(sums, block)[c];
+  void add_sums(std::byte* sums, void* out) const {
+    float* total = block_sums(sums, 0);
+    for (std::int64_t block = 1; block < p_.blocks(); ++block)
+      for (std::int64_t c = 0; c < p_.pool.channels; ++c) total[c] += block_sums(sums, block)[c];
+    convert(total, f32, out, p_.dtype, p_.pool.channels);
   }
 
   MaxPool p_;
@@ -225,8 +226,7 @@ struct GradientPattern {
     if (mask.empty()) return;
     masked = next;
     for (const ir::Use& use : site.users({masked, 0}))
-      if (use.user->is("sum") && use.user->attrs.ints("axes") == Ints{0, 1, 2} && dx.type().dtype == f32)
-        sum = use.user;
+      if (use.user->is("sum") && use.user->attrs.ints("axes") == Ints{0, 1, 2}) sum = use.user;
   }
 
   // Nodes of the mask that nobody else reads go with us.

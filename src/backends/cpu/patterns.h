@@ -28,8 +28,9 @@ struct Epilogue {
   void cover(backend::Claim& claim) const;
 };
 
-// All that can follow this node in f32, the longest first. Each step is the sole user of the one before. `terms` is the
-// length of the sums before it: a short one is soon done, and an activation better left to the next generated group.
+// All that can follow this node in its own type, the longest first. Each step is the sole user of the one before.
+// `terms` is the length of the sums before it: a short one is soon done, and an activation better left to the next
+// generated group.
 std::vector<Epilogue> epilogues_after(const backend::Site& site, std::int64_t terms);
 
 }  // namespace varve::cpu

@@ -110,6 +110,27 @@ struct Interpolate {
   }
 };
 
+// B: the transpose of Interpolate.
+template <int kSize>
+struct Deposit {
+  static constexpr int kIn = kSize, kOut = kSize;
+  static HWY_INLINE void run(const Line& in, const LineOut& out) {
+    constexpr int kPairs = WinogradPoints<kSize>::kPairs;
+    unroll<kPairs + 1>([&](auto i) HWY_ATTR __attribute__((always_inline)) {
+      V even = scaled(ProductFactor<kSize, -1, i>(), in[0]);
+      V odd = scaled(ProductFactor<kSize, -1, i>(), in[kSize - 1]);
+      unroll<kPairs>([&](auto k) HWY_ATTR __attribute__((always_inline)) {
+        const V plus = in[1 + 2 * k], minus = in[2 + 2 * k];
+        if constexpr (i > 0) even = add_scaled(ProductFactor<kSize, k, i - 1>(), hn::Add(plus, minus), even);
+        if constexpr (i < kPairs)
+          odd = add_scaled(ProductFactor<kSize, k, i>(), scaled(Point<kSize, k>(), hn::Sub(plus, minus)), odd);
+      });
+      out.set(2 * i, even);
+      out.set(2 * i + 1, odd);
+    });
+  }
+};
+
 // A (scaled: G): the polynomial of `kCount` factors at the points.
 template <int kSize, int kCount, bool kScaled>
 struct Evaluate {
@@ -236,6 +257,26 @@ void to_image(const WinogradPlace& from, const WinogradTile& t, const WinogradFi
   }
 }
 
+template <int kSize>
+void deposit(const WinogradPlace& from, const WinogradTile& t) {
+  const std::int64_t lanes = float_lanes();
+  const std::int64_t top = std::max<std::int64_t>(-t.row, 0), bottom = std::min<std::int64_t>(kSize, t.height - t.row);
+  const std::int64_t left = std::max<std::int64_t>(-t.column, 0);
+  const std::int64_t right = std::min<std::int64_t>(kSize, t.width - t.column);
+  for (std::int64_t c = 0; c < t.channels; c += lanes) {
+    HWY_ALIGN float pixels[kSize * kSize * kMostFloats];
+    transform<Deposit<kSize>>(
+        {from.data + c / (2 * lanes) * from.panel + c % (2 * lanes), kSize * from.position, from.position},
+        {pixels, kSize * lanes, lanes});
+    const std::int64_t count = t.channels - c;
+    for (std::int64_t i = top; i < bottom; ++i) {
+      float* to = static_cast<float*>(t.image) + ((t.row + i) * t.width + t.column + left) * t.channels + c;
+      for (std::int64_t j = left; j < right; ++j, to += t.channels)
+        store_floats(hn::Add(load_floats(to, count), hn::Load(F32(), pixels + (i * kSize + j) * lanes)), to, count);
+    }
+  }
+}
+
 template <int kSize, int kKernel>
 void filters(const float* from, std::int64_t tap, const WinogradPlace& to) {
   const std::int64_t lanes = float_lanes();
@@ -314,6 +355,7 @@ WinogradKernels kernels_of() {
           &from_image<Interpolate<kSize>, T>,
           &to_image<kSize, kOut, T>,
           &from_image<Evaluate<kSize, kOut, false>, T>,
+          &deposit<kSize>,
           &filters<kSize, kKernel>,
           &filter_gradients<kSize, kKernel, T>,
           &multiply};

@@ -49,6 +49,7 @@ struct WinogradKernels {
   void (*pixels)(const WinogradTile& from, const WinogradPlace& to);  // size × size pixels
   void (*results)(const WinogradPlace& from, const WinogradTile& to, const WinogradFinish& finish);  // out × out
   void (*gradients)(const WinogradTile& from, const WinogradPlace& to);                              // out × out
+  void (*deposit)(const WinogradPlace& from, const WinogradTile& to);  // adds size × size pixels to an f32 image
   // The filters of one panel of channels, taps `tap` elements apart.
   void (*filters)(const float* from, std::int64_t tap, const WinogradPlace& to);
   void (*filter_gradients)(const WinogradPlace& from, void* to, std::int64_t tap, std::int64_t count);

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
+#include "backends/cpu/conv_shape.h"
 #include "backends/cpu/plain/winograd_kernels.h"
+#include "backends/cpu/tile/scratch.h"
 
 namespace varve::cpu::plain {
 
@@ -13,6 +15,8 @@ constexpr std::int64_t round_to(std::int64_t value, std::int64_t multiple) {
 
 // Matrices one position apart: not a power of two, or all of them would fall on the same lines of the cache.
 constexpr std::int64_t position_stride(std::int64_t elements) { return round_to(elements, 16) + 16; }
+
+inline std::size_t float_bytes(std::int64_t count) { return round_up(static_cast<std::size_t>(count) * sizeof(float)); }
 
 // Tiles of `step` × `step` pixels over images [batch, height, width].
 struct TileGrid {
@@ -41,5 +45,34 @@ struct TileGrid {
             rest % columns * step - images.pad_left};
   }
 };
+
+// The images that a pass reads and writes, and where its tiles start.
+inline TileGrid::Images source_images(const ConvShape& s, bool backward, std::int64_t bytes, const void* data) {
+  if (!backward) return {data, s.in_height, s.in_width, s.in_channels, bytes, s.pad_top, s.pad_left};
+  return {data,
+          s.out_height,
+          s.out_width,
+          s.out_channels,
+          bytes,
+          s.kernel_height - 1 - s.pad_top,
+          s.kernel_width - 1 - s.pad_left};
+}
+inline TileGrid::Images target_images(const ConvShape& s, bool backward, std::int64_t bytes, void* data) {
+  if (backward) return {data, s.in_height, s.in_width, s.in_channels, bytes};
+  return {data, s.out_height, s.out_width, s.out_channels, bytes};
+}
+
+// Tiles over what a pass gives.
+inline TileGrid result_grid(const ConvShape& s, bool backward, WinogradSize size) {
+  return {s.batch, backward ? s.in_height : s.out_height, backward ? s.in_width : s.out_width, size.out};
+}
+// Tiles over dy.
+inline TileGrid gradient_grid(const ConvShape& s, WinogradSize size) {
+  return {s.batch, s.out_height, s.out_width, size.out};
+}
+// Whether dx takes clearly fewer tiles by the transposed steps, which add to it what the others write.
+inline bool transposes(const ConvShape& s, WinogradSize size) {
+  return 4 * gradient_grid(s, size).count() <= 3 * result_grid(s, true, size).count();
+}
 
 }  // namespace varve::cpu::plain
