@@ -1,9 +1,9 @@
 // Tile kernels: the same bits for any number of threads, and outputs in the memory of inputs.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <cstring>
 
+#include "backends/instruction_sets.h"
 #include "backends/tile_run.h"
 #include "base/threads.h"
 
@@ -60,16 +60,6 @@ TEST(TileThreads, SameBitsForAnyNumber) {
     }
   }
 }
-
-// Makes kernels look up their loops for AVX2 for as long as it lives.
-struct Avx2Only {
-  Avx2Only() { use(hwy::SupportedTargets() & ~std::int64_t{HWY_AVX3 | HWY_AVX3_DL}); }
-  ~Avx2Only() { use(0); }
-  static void use(std::int64_t targets) {  // 0: whatever the machine has
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
 
 TEST(TileInstructionSets, SameBitsOnAll) {
   const std::int64_t n = 20011;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "backends/instruction_sets.h"
 #include "base/half.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
@@ -118,7 +119,7 @@ double error_of(const Values& got, const std::vector<double>& want) {
 constexpr WinogradSize kSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
 constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
 
-TEST(Winograd, EveryPassEverySize) {
+void check_every_pass() {
   const Sizes shapes[] = {{2, 11, 13, 19, 37}, {17, 7, 8, 3, 5}, {1, 16, 9, 32, 70}};
   for (const WinogradSize size : kSizes)
     for (const ConvPass pass : kPasses)
@@ -131,6 +132,13 @@ TEST(Winograd, EveryPassEverySize) {
               << "F(" << size.out << "," << size.kernel() << ") pass " << static_cast<int>(pass) << " channels "
               << sizes.in << " to " << sizes.out << " padding " << before << "," << after;
         }
+}
+
+TEST(Winograd, EveryPassEverySize) { check_every_pass(); }
+
+TEST(Winograd, OnAvx2) {
+  const testing::Avx2Only older;
+  check_every_pass();
 }
 
 TEST(Winograd, BiasAndReluAndNan) {
