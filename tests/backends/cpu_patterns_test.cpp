@@ -1,79 +1,11 @@
 // Which kernels the CPU backend chooses for products, convolutions and rows with their neighbours, when it must not,
 // and that the results are the reference's either way.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
+#include "cpu_programs.h"
 #include "varve/autodiff.h"
-#include "varve/compile.h"
 #include "varve/ops.h"
 
 namespace varve {
 namespace {
-
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors&)>;
-
-Tensor values(const Shape& shape, unsigned seed) {
-  std::vector<float> v(static_cast<std::size_t>(shape.numel()));
-  unsigned state = seed * 2654435761u + 1;
-  for (float& x : v) {
-    state = state * 1664525u + 1013904223u;
-    x = static_cast<float>(state >> 8) / 8388608.f - 1.f;
-  }
-  return tensor(v, shape);
-}
-
-struct Outcome {
-  std::vector<std::vector<float>> results;
-  std::string text;
-};
-
-Tensors call(detail::CompiledFn& program, const Tensors& in) {
-  std::vector<const Tensor*> arguments;
-  for (const Tensor& t : in) arguments.push_back(&t);
-  return detail::Running(program, arguments.data(), arguments.size()).results();
-}
-
-Outcome run_on(const std::string& device, const Function& f, const Tensors& in) {
-  const auto program = detail::compile(f, {.device = device});
-  const Tensors results = call(*program, in);
-  Outcome outcome;
-  outcome.text = detail::text(*program, in);
-  for (const Tensor& t : results) outcome.results.push_back(t.to_vector<float>());
-  return outcome;
-}
-
-// Relative to the largest: sums of many terms cancel.
-void expect_close(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  double worst = 0, largest = 1;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double error = std::abs(static_cast<double>(got[i]) - want[i]);
-    if (!(error <= worst)) worst = error;  // NaN counts as wrong
-    if (std::isnan(error)) break;
-    largest = std::max<double>(largest, std::abs(want[i]));
-  }
-  EXPECT_LE(worst, 1e-5 * largest) << what;
-}
-
-// Runs f on the CPU, compares with the reference, and returns who claimed what.
-std::string checked(const Function& f, const Tensors& in) {
-  const Outcome cpu = run_on("cpu", f, in), reference = run_on("reference", f, in);
-  EXPECT_EQ(cpu.results.size(), reference.results.size());
-  for (std::size_t i = 0; i < cpu.results.size(); ++i)
-    expect_close(cpu.results[i], reference.results[i], "result " + std::to_string(i) + "\n" + cpu.text);
-  return cpu.text;
-}
-
-bool has(const std::string& text, const std::string& kernel) { return text.find(kernel) != std::string::npos; }
-
-void expect_kernel(const std::string& text, const std::string& kernel) {
-  EXPECT_TRUE(has(text, kernel)) << "no " << kernel << " in\n" << text;
-}
-void expect_no_kernel(const std::string& text, const std::string& kernel) {
-  EXPECT_FALSE(has(text, kernel)) << kernel << " in\n" << text;
-}
 
 // ---- rows
 
@@ -123,18 +55,6 @@ TEST(CpuRows, ALabelOutOfRangeIsAnErrorAtTheRead) {
 }
 
 // ---- any number of threads, the same bits
-
-class ThreadsRestored {
- public:
-  ~ThreadsRestored() {
-    set_threads(threads_);
-    set_deterministic(deterministic_);
-  }
-
- private:
-  int threads_ = threads();
-  bool deterministic_ = deterministic();
-};
 
 Tensors dense_step(const Tensors& in) {
   const Tensor y = relu(matmul(in[0], in[1]) + in[2]);
@@ -270,81 +190,6 @@ TEST(CpuPatterns, OperandsWithoutAdjacentElements) {
         return Tensors{relu(matmul(t[0].slice({Range{0, kEnd, 2}, Range{0, kEnd, 2}}), t[1]) + t[2])};
       },
       {values({10, 280}, 1), values({140, 33}, 2), values({33}, 3)});
-}
-
-// ---- updates
-
-struct Step {
-  double weight_decay = 0;
-  bool returned = false, clipped = false, tied = false;
-};
-
-// One step of y = x·w by SGD; gives the loss and the new weights.
-std::pair<std::vector<std::vector<float>>, std::string> train(const std::string& device, const Step& how) {
-  Variable w("w", values({40, 33}, 2));
-  const Variable rate("rate", tensor(0.05f), false);
-  const Tensor x = values({9, 40}, 1), back = values({9, 33}, 3);
-  const Function f = [&](const Tensors& in) {
-    auto [loss, grads] = value_and_grad(
-        [&] {
-          const Tensor y = matmul(in[0], w);
-          Tensor total = sum(square(y));
-          if (how.tied) total = total + sum(square(matmul(in[1], w, {.transpose_b = true})));
-          return total;
-        },
-        {w});
-    Tensor g = grads[0];
-    if (how.clipped) g = g * minimum(1 / sqrt(sum(square(g))), 1);
-    w.assign(sgd_update(w, g, {}, rate, {.weight_decay = how.weight_decay}).parameter);
-    return how.returned ? Tensors{loss, g} : Tensors{loss};
-  };
-  const auto program = detail::compile(f, {.device = device});
-  const Tensors in = {x, back};
-  std::vector<std::vector<float>> results;
-  for (int step = 0; step < 2; ++step) {
-    for (const Tensor& t : call(*program, in)) results.push_back(t.to_vector<float>());
-  }
-  results.push_back(w.value().to_vector<float>());
-  return {results, detail::text(*program, in)};
-}
-
-std::string trained(const Step& how) {
-  const auto [got, text] = train("cpu", how);
-  const auto want = train("reference", how).first;
-  EXPECT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i)
-    expect_close(got[i], want[i], "result " + std::to_string(i) + "\n" + text);
-  return text;
-}
-
-TEST(CpuUpdates, AGradientThatOnlyTheUpdateReadsIsNeverWritten) {
-  const std::string text = trained({});
-  expect_kernel(text, "onednn matmul+sgd  <-");
-  expect_no_kernel(text, "copied back");
-}
-
-TEST(CpuUpdates, OtherReadersForbidIt) {
-  expect_no_kernel(trained({.returned = true}), "onednn matmul+sgd  <-");
-  expect_no_kernel(trained({.clipped = true}), "onednn matmul+sgd  <-");
-  expect_no_kernel(trained({.tied = true}), "onednn matmul+sgd  <-");
-  expect_no_kernel(trained({.weight_decay = 0.1}), "onednn matmul+sgd  <-");
-}
-
-TEST(CpuUpdates, AWeightThatIsItsOwnGradientsOperand) {
-  // d/dw of sum(w·w) reads w twice.
-  const auto step = [](const std::string& device) {
-    Variable w("w", values({8, 8}, 2));
-    const auto program = detail::compile(
-        [&](const Tensors&) {
-          const Tensor g = matmul(w, w, {.transpose_a = true});
-          w.assign(sgd_update(w, g, {}, 0.1).parameter);
-          return Tensors{};
-        },
-        {.device = device});
-    call(*program, {});
-    return w.value().to_vector<float>();
-  };
-  expect_close(step("cpu"), step("reference"), "w");
 }
 
 // ---- convolutions

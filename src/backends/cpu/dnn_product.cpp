@@ -10,7 +10,6 @@
 namespace varve::cpu {
 namespace {
 
-constexpr float kOne = 1;
 constexpr std::int64_t kBlocks = 16;  // of a product whose bits must not depend on the threads
 
 // One axis of a product cut in pieces of `size`.
@@ -55,21 +54,10 @@ dnn::MatmulSpec inner_spec(const Product& p, const DnnProductSpec& spec) {
           .input = spec.type,
           .output = spec.type,
           .bias = spec.bias,
-          .activation = spec.activation,
-          .beta = spec.beta,
-          .scaled = spec.scaled};
+          .activation = spec.activation};
 }
 
-bool is_plain(const DnnProductSpec& s) {
-  return !s.bias && !s.scaled && s.beta == 0 && s.activation == dnn::Activation::none;
-}
-
-// xᵀ·dy: dnnl_sgemm, which the wrapper takes for products with a scale, reads the turned operand 5 to 30% faster than
-// the matmul primitive does, except for long sums over a small output.
-bool prefers_scale(const dnn::MatmulSpec& s) {
-  return s.input == dnn::Type::f32 && s.batch == 1 && !s.bias && s.activation == dnn::Activation::none &&
-         s.a.row == 1 && s.a.col != 1 && s.k <= 2 * std::max(s.m, s.n);
-}
+bool is_plain(const DnnProductSpec& s) { return !s.bias && s.activation == dnn::Activation::none; }
 
 // The gradient of a dense layer's input: y·wᵀ with both row-major.
 std::optional<dnn::DenseBackwardData> prepare_turned(const Product& p, const DnnProductSpec& spec) {
@@ -100,10 +88,7 @@ struct DnnProduct::Plan {
     const std::int64_t rest = cut.length % cut.size;
     shapes.push_back(cut_to(whole, cut.axis, cut.size));
     if (rest != 0) shapes.push_back(cut_to(whole, cut.axis, rest));
-    for (dnn::MatmulSpec& shape : shapes) {
-      shape.single_thread = side_by_side;
-      shape.scaled = shape.scaled || prefers_scale(shape);
-    }
+    for (dnn::MatmulSpec& shape : shapes) shape.single_thread = side_by_side;
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t first = 0; first < cut.length; first += cut.size) {
         Job job{p.a.offset(outer.batch, i), p.b.offset(outer.batch, i), p.c.offset(outer.batch, i), 0,
@@ -163,7 +148,6 @@ void DnnProduct::run_job(const Job& job, const dnn::Matmul& matmul, const dnn::M
   matmul.run({.a = moved(args.a, job.a),
               .b = moved(args.b, job.b),
               .bias = args.bias ? args.bias + job.bias : nullptr,
-              .alpha = args.alpha ? args.alpha : &kOne,
               .c = const_cast<std::byte*>(moved(args.c, job.c)),
               .scratch = scratch});
 }

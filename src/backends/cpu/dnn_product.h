@@ -13,13 +13,11 @@
 
 namespace varve::cpu {
 
-// c = activation(beta·c + alpha·a·b + bias)
+// c = activation(a·b + bias)
 struct DnnProductSpec {
   dnn::Type type = dnn::Type::f32;
   bool bias = false;
   dnn::Activation activation = dnn::Activation::none;
-  float beta = 0;
-  bool scaled = false;  // alpha is read at every run
 };
 
 class DnnProduct {

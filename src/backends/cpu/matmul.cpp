@@ -32,8 +32,9 @@ void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
 
 void add_matmul_claims(ClaimMap& map) {
   std::vector<ClaimFn>& offers = map["matmul"];
+  offers = {claim_update};
 #ifdef VARVE_HAS_ONEDNN
-  offers = {claim_dnn_update, claim_dnn_dense, claim_dnn_packed, claim_dnn_matmul};
+  offers.insert(offers.end(), {claim_dnn_dense, claim_dnn_packed, claim_dnn_matmul});
 #endif
   offers.push_back(claim_plain);
 }

@@ -10,9 +10,11 @@ inline Transposes transposes_of(const ir::Node& matmul) {
   return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
 }
 
+// A gradient with the update that takes it.
+void claim_update(const backend::Site& site, std::vector<backend::Claim>& claims);
+
 #ifdef VARVE_HAS_ONEDNN
-// Larger patterns first: with the update of a weight, with bias and activation, with packed weights, alone.
-void claim_dnn_update(const backend::Site& site, std::vector<backend::Claim>& claims);
+// Larger patterns first: with bias and activation, with packed weights, alone.
 void claim_dnn_dense(const backend::Site& site, std::vector<backend::Claim>& claims);
 void claim_dnn_packed(const backend::Site& site, std::vector<backend::Claim>& claims);
 void claim_dnn_matmul(const backend::Site& site, std::vector<backend::Claim>& claims);

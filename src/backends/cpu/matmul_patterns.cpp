@@ -1,4 +1,4 @@
-// MatrixStrides products by oneDNN, with what follows them: bias, activation, the update of a weight.
+// MatrixStrides products by oneDNN, with what follows them: bias, activation.
 #ifdef VARVE_HAS_ONEDNN
 
 #include <optional>
@@ -8,7 +8,6 @@
 #include "backends/cpu/matmul_claims.h"
 #include "backends/cpu/patterns.h"
 #include "backends/cpu/plain/gemm.h"
-#include "base/levers.h"
 
 namespace varve::cpu {
 namespace {
@@ -19,8 +18,6 @@ using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
-
-constexpr std::size_t kLine = 64;
 
 // Why oneDNN will not multiply this type; empty: it will.
 std::string type_refusal(DType dtype) {
@@ -53,10 +50,17 @@ Prepared prepare_without_library(const Product& p, DType dtype, const Dense& d) 
       scratch);
 }
 
+// y·wᵀ and xᵀ·dy with large w: what a dense layer's gradients are. The library reads turned operands slowly.
+bool is_gradient(const Product& p) {
+  const bool turned_a = p.a.row == 1 && p.a.col != 1, turned_b = p.b.row == 1 && p.b.col != 1;
+  return p.batch.empty() && (turned_a || turned_b);
+}
+
 Prepared prepare_dense(const std::vector<Port>& in, const std::vector<Port>& out, const Dense& d) {
   const Product product = product_of(in[0], in[1], out[0], d.transposes);
   if (product.empty()) return nothing();
   const DType dtype = out[0].type.dtype;
+  if (dtype == f32 && d.epilogue.empty() && is_gradient(product)) return prepare_without_library(product, dtype, d);
   auto offered = DnnProduct::prepare(product,
                                      {.type = dtype == bf16 ? dnn::Type::bf16 : dnn::Type::f32,
                                       .bias = d.epilogue.biased,
@@ -85,95 +89,11 @@ Claim dense_claim(const Site& site, const Epilogue& epilogue) {
   return claim;
 }
 
-// ---- gradient and update: w - rate · xᵀ·dy
-
-// The value behind views.
-const ir::Value& behind(const ir::Value& value) { return value.node->op->view ? behind(value.node->inputs[0]) : value; }
-
-std::string update_refusal(const Site& site, const ir::NodePtr& update) {
-  const ir::Value gradient{site.root(), 0};
-  const std::vector<ir::Value>& in = update->inputs;
-  if (in[1] != gradient) return "the product is not the gradient of the update";
-  if (gradient.type().dtype != f32) return name(gradient.type().dtype);
-  if (in[0].type() != gradient.type() || gradient.type().shape.rank() != 2) return "not a matrix";
-  if (!site.is_state(in[0])) return "the weight is no state of the program";
-  if (!in[3].node->is("fill") || in[3].node->attrs.number("value") != 0) return "weight decay";
-  for (const ir::Value& operand : site.node().inputs)
-    if (behind(operand) == in[0]) return "the weight is an operand of its own gradient";
-  return "";
-}
-
-struct Update {
-  Transposes transposes;
-  Setting setting = Setting::now();
-};
-
-// Our own product into scratch, then the update as a pass over the weights.
-Prepared prepare_update_without_library(const Product& product, const Update& u) {
-  plain::Gemm gemm = plain_gemm(product, f32, u.setting);
-  const std::int64_t count = product.m * product.n;
-  const std::size_t gradient = (static_cast<std::size_t>(count) * sizeof(float) + kLine - 1) / kLine * kLine;
-  const std::size_t scratch = gradient + gemm.scratch_bytes();
-  return backend::prepared(
-      [=](const RunArgs& args) {
-        auto* g = static_cast<float*>(args.scratch);
-        gemm.run(args.in[0], args.in[1], g, at(args.scratch, static_cast<std::int64_t>(gradient)));
-        const auto* w = static_cast<const float*>(args.in[2]);
-        auto* next = static_cast<float*>(args.out[0]);
-        const float rate = *static_cast<const float*>(args.in[3]);
-        parallel_for(count, kCopyBlock / 4, [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) next[i] = w[i] - rate * g[i];
-        });
-      },
-      scratch);
-}
-
-Prepared prepare_update(const std::vector<Port>& in, const std::vector<Port>& out, const Update& u) {
-  const Product product = product_of(in[0], in[1], out[0], u.transposes);
-  if (product.empty()) return nothing();
-  auto offered = DnnProduct::prepare(product, {.beta = 1, .scaled = true}, u.setting);
-  if (!offered) return prepare_update_without_library(product, u);
-  const std::size_t scratch = kLine + offered->scratch_bytes();
-  return backend::prepared(
-      [matmul = std::move(*offered), bytes = product.m * product.n * 4](const RunArgs& args) {
-        auto* alpha = static_cast<float*>(args.scratch);
-        *alpha = -*static_cast<const float*>(args.in[3]);
-        // In place as a rule; a copy only where a reader of the old weights comes later.
-        copy_bytes(args.out[0], args.in[2], bytes);
-        matmul.run(
-            {.a = args.in[0], .b = args.in[1], .alpha = alpha, .c = args.out[0], .scratch = at(args.scratch, kLine)});
-      },
-      scratch);
-}
-
 }  // namespace
 
 backend::Prepare dense_prepare(const ir::Node& node) {
   return [dense = Dense{transposes_of(node), Epilogue{}.without_nodes()}](
              const std::vector<Port>& in, const std::vector<Port>& out) { return prepare_dense(in, out, dense); };
-}
-
-void claim_dnn_update(const Site& site, std::vector<Claim>& claims) {
-  const ir::NodePtr update = site.sole_user({site.root(), 0});
-  if (!update || !update->is("sgd_update")) return;
-  const char* const kernel = "onednn matmul+sgd";
-  if (!lever("update-in-gemm")) return claims.push_back(Claim::no(kernel, kLeftOut));
-  if (const std::string refusal = update_refusal(site, update); !refusal.empty()) {
-    claims.push_back(Claim::no(kernel, refusal));
-    return;
-  }
-  Claim claim =
-      Claim::of(kernel, site.root(),
-                [u = Update{transposes_of(site.node())}](const std::vector<Port>& in, const std::vector<Port>& out) {
-                  return prepare_update(in, out, u);
-                });
-  claim.nodes.push_back(update);
-  claim.inputs.push_back(update->inputs[0]);
-  claim.inputs.push_back(update->inputs[2]);
-  claim.outputs = {{update, 0}};
-  claim.memory = {Memory::strided, Memory::strided};
-  claim.in_place = {{0, 2}};
-  claims.push_back(std::move(claim));
 }
 
 void claim_dnn_dense(const Site& site, std::vector<Claim>& claims) {

@@ -1,6 +1,9 @@
 #include "backends/cpu/plain/gemm.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <hwy/cache_control.h>
 
 #include "backends/cpu/loops.h"
 #include "backends/cpu/tile/scratch.h"
@@ -8,41 +11,72 @@
 namespace varve::cpu::plain {
 namespace {
 
-// Panels of this depth and these tiles stay in the second-level cache.
-constexpr std::int64_t kDepth = 256;
-constexpr std::int64_t kTileRows = 240;
-constexpr std::int64_t kTileColumns = 512;
-constexpr std::int64_t kTasksEach = 4;  // tiles that every lane should find
+constexpr std::int64_t kPackedBytes = 384 << 10;  // of B: stays in the second-level cache
+constexpr std::int64_t kDepth = 256;              // of a block
+constexpr std::int64_t kLongDepth = 1024;         // of a block with few columns
+constexpr std::int64_t kFewColumns = 128;
+constexpr std::int64_t kPackedRows = 16;  // of A at a time
+constexpr std::int64_t kSumRows = 256;    // kept aside while k goes by
+constexpr std::int64_t kAhead = 16;       // rows of B that are fetched before their turn
 
-std::int64_t up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t up(std::int64_t value, std::int64_t multiple) { return ceil_div(value, multiple) * multiple; }
 
-template <class T, class C>
-void pack(const std::byte* from, std::int64_t stride, std::int64_t k_stride, std::int64_t count, std::int64_t k,
-          int width, std::byte* panels) {
-  const T* source = reinterpret_cast<const T*>(from);
-  C* out = reinterpret_cast<C*>(panels);
-  for (std::int64_t first = 0; first < count; first += width, source += width * stride, out += width * k) {
-    const std::int64_t filled = std::min<std::int64_t>(width, count - first);
-    if (filled < width) std::fill(out, out + width * k, C{0});
-    if (k_stride == 1) {
-      for (std::int64_t i = 0; i < filled; ++i)
-        for (std::int64_t p = 0; p < k; ++p) out[p * width + i] = cast_to<C>(source[i * stride + p]);
-    } else if (stride == 1 && filled == width) {
-      for (std::int64_t p = 0; p < k; ++p)
-#pragma omp simd
-        for (int i = 0; i < width; ++i) out[p * width + i] = cast_to<C>(source[p * k_stride + i]);
-    } else {
-      for (std::int64_t p = 0; p < k; ++p)
-        for (std::int64_t i = 0; i < filled; ++i) out[p * width + i] = cast_to<C>(source[i * stride + p * k_stride]);
-    }
-  }
+// Part `number` of `count` of [0, length), in whole units.
+std::int64_t share(std::int64_t length, std::int64_t unit, std::int64_t number, std::int64_t count) {
+  return std::min(length, ceil_div(length, unit) * number / count * unit);
 }
 
 template <class T, class C>
-void unpack(const std::byte* sums, std::int64_t columns, std::byte* to, std::int64_t stride) {
+void pack(const std::byte* from, std::int64_t stride, std::int64_t k_stride, std::int64_t count, std::int64_t k,
+          std::int64_t width, [[maybe_unused]] Micro::Turn turn, std::byte* panel) {
+  const T* source = reinterpret_cast<const T*>(from);
+  C* out = reinterpret_cast<C*>(panel);
+  if (count < width) std::fill(out, out + width * k, C{0});
+  if constexpr (std::is_same_v<T, C>) {
+    if (k_stride == 1) return turn(source, stride, count, k, width, out);
+    if (stride == 1) {
+      const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
+      for (std::int64_t p = 0; p < k; ++p) {
+        // Rows lie too far apart for the processor to see them coming.
+        const auto* ahead = reinterpret_cast<const std::byte*>(source + (p + kAhead) * k_stride);
+        for (std::size_t line = 0; line < bytes; line += kCacheLine) hwy::Prefetch(ahead + line);
+        std::memcpy(out + p * width, source + p * k_stride, bytes);
+      }
+      return;
+    }
+  }
+  if (k_stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t p = 0; p < k; ++p) out[p * width + i] = cast_to<C>(source[i * stride + p]);
+  } else {
+    for (std::int64_t p = 0; p < k; ++p)
+      for (std::int64_t i = 0; i < count; ++i) out[p * width + i] = cast_to<C>(source[i * stride + p * k_stride]);
+  }
+}
+
+// Several panels of kMicroRows from rows that are neighbours in memory: a line of the cache is read once for all.
+template <class T>
+void pack_neighbours(const std::byte* from, std::int64_t k_stride, std::int64_t panels, std::int64_t k, std::byte* to) {
+  const T* source = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (std::int64_t p = 0; p < k; ++p, source += k_stride, out += kMicroRows)
+    for (std::int64_t panel = 0; panel < panels; ++panel)
+      std::memcpy(out + panel * kMicroRows * k, source + panel * kMicroRows, kMicroRows * sizeof(T));
+}
+
+template <class T, class C>
+void unpack(const std::byte* sums, std::int64_t sums_stride, std::int64_t rows, std::int64_t columns, std::byte* to,
+            std::int64_t row, std::int64_t column) {
   const C* from = reinterpret_cast<const C*>(sums);
   T* out = reinterpret_cast<T*>(to);
-  for (std::int64_t j = 0; j < columns; ++j) out[j * stride] = cast_to<T>(from[j]);
+  if (row == 1) {
+    for (std::int64_t j = 0; j < columns; ++j)
+      for (std::int64_t i = 0; i < rows; ++i) out[i + j * column] = cast_to<T>(from[i * sums_stride + j]);
+  } else {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) out[i * row + j * column] = cast_to<T>(from[i * sums_stride + j]);
+  }
 }
 
 // f(type of the elements, type of their sums)
@@ -60,123 +94,280 @@ auto with_sums(DType dtype, F f) {
 
 }  // namespace
 
-struct Gemm::Tile {
-  std::int64_t a, b, c;  // elements to its first row, column and element
-  std::int64_t rows, columns;
+// Where a lane's work lies: elements to the matrices, rows and columns of the result.
+struct Gemm::Part {
+  std::int64_t a, b, c;
+  Range rows, columns;
+};
+
+// One lane at work: its panels and sums in scratch memory.
+class Gemm::Lane {
+ public:
+  Lane(const Gemm& gemm, const Arguments& arguments, std::int64_t number, std::byte* scratch)
+      : g_(gemm), arguments_(arguments), number_(number) {
+    Carver memory(scratch);
+    panels_a_ = memory.take<std::byte>(static_cast<std::size_t>(kPackedRows * g_.depth_ * g_.sum_bytes_));
+    panels_b_ = memory.take<std::byte>(static_cast<std::size_t>(g_.block_columns_ * g_.depth_ * g_.sum_bytes_));
+    if (g_.aside()) sums_ = memory.take<std::byte>(0);
+  }
+
+  void run(const Part& part) {
+    const std::int64_t rows_at_once = g_.aside() ? g_.sum_rows_ : part.rows.size();
+    const bool one_block = g_.depth_ >= g_.product_.k;
+    for (std::int64_t j = part.columns.begin; j < part.columns.end; j += g_.block_columns_)
+      for (std::int64_t i = part.rows.begin; i < part.rows.end; i += rows_at_once) {
+        const Range rows{i, std::min(i + rows_at_once, part.rows.end)};
+        const Range columns{j, std::min(j + g_.block_columns_, part.columns.end)};
+        if (!one_block || i == part.rows.begin) packed_from_ = -1;
+        run_block(part, rows, columns);
+      }
+  }
+
+ private:
+  struct Block {
+    Range rows, columns;
+    std::byte* sums;  // the first of them
+    std::int64_t stride;
+  };
+
+  void run_block(const Part& part, const Range& rows, const Range& columns) {
+    const Product& p = g_.product_;
+    Block block{rows, columns, sums_, up(columns.size(), g_.micro_->lanes)};
+    if (!g_.aside()) {
+      block.sums =
+          static_cast<std::byte*>(arguments_.c) + (part.c + rows.begin * p.c.row + columns.begin) * g_.sum_bytes_;
+      block.stride = p.c.row;
+    }
+    if (p.k == 0) std::memset(block.sums, 0, static_cast<std::size_t>(rows.size() * block.stride * g_.sum_bytes_));
+    for (std::int64_t first = 0; first < p.k; first += g_.depth_) {
+      const std::int64_t depth = std::min(g_.depth_, p.k - first);
+      if (packed_from_ != first) pack_columns(part, columns, first, depth);
+      packed_from_ = first;
+      multiply(part, block, first, depth);
+    }
+    finish(part, block);
+  }
+
+  std::int64_t panels(const Range& columns) const {
+    return ceil_div(ceil_div(columns.size(), g_.micro_->lanes), g_.micro_->most);
+  }
+  // Vectors before panel `number`: all panels about as wide, none very narrow.
+  std::int64_t panel_begin(const Range& columns, std::int64_t number) const {
+    return ceil_div(columns.size(), g_.micro_->lanes) * number / panels(columns) * g_.micro_->lanes;
+  }
+
+  void pack_columns(const Part& part, const Range& columns, std::int64_t first, std::int64_t depth) {
+    const Product& p = g_.product_;
+    const auto* b = static_cast<const std::byte*>(arguments_.b);
+    for (std::int64_t number = 0; number < panels(columns); ++number) {
+      const std::int64_t begin = panel_begin(columns, number), end = panel_begin(columns, number + 1);
+      g_.pack_(b + (part.b + (columns.begin + begin) * p.b.col + first * p.b.row) * g_.in_bytes_, p.b.col, p.b.row,
+               std::min(end, columns.size()) - begin, depth, end - begin, g_.micro_->turn,
+               panels_b_ + begin * depth * g_.sum_bytes_);
+    }
+  }
+
+  // Rows of A are read as they lie where neighbours in memory are neighbours in k.
+  bool direct(std::int64_t rows) const {
+    return rows == kMicroRows && g_.product_.a.col == 1 && g_.options_.in == sum_type(g_.options_.in);
+  }
+
+  void multiply(const Part& part, const Block& block, std::int64_t first, std::int64_t depth) {
+    const Product& p = g_.product_;
+    for (std::int64_t top = block.rows.begin; top < block.rows.end; top += kPackedRows) {
+      const std::int64_t bottom = std::min(top + kPackedRows, block.rows.end);
+      const std::byte* a =
+          static_cast<const std::byte*>(arguments_.a) + (part.a + top * p.a.row + first * p.a.col) * g_.in_bytes_;
+      const auto each_group = [&](auto f) {
+        for (std::int64_t i = top; i < bottom; i += kMicroRows)
+          f(std::min<std::int64_t>(kMicroRows, bottom - i), a + (i - top) * p.a.row * g_.in_bytes_,
+            panels_a_ + (i - top) * depth * g_.sum_bytes_, i);
+      };
+      const std::int64_t whole = p.a.row == 1 && g_.pack_neighbours_ ? (bottom - top) / kMicroRows : 0;
+      if (whole > 0) g_.pack_neighbours_(a, p.a.col, whole, depth, panels_a_);
+      each_group([&](std::int64_t rows, const std::byte* from, std::byte* panel, std::int64_t row) {
+        if (!direct(rows) && row >= top + whole * kMicroRows)
+          g_.pack_(from, p.a.row, p.a.col, rows, depth, kMicroRows, g_.micro_->turn, panel);
+      });
+      each_group([&](std::int64_t rows, const std::byte* from, const std::byte* panel, std::int64_t row) {
+        MicroBlock micro{.a = panel,
+                         .k = depth,
+                         .stride = block.stride,
+                         .accumulate = first > 0 || g_.options_.accumulate,
+                         .scale = arguments_.scale};
+        if (direct(rows)) {
+          micro.a = from;
+          micro.row = p.a.row;
+          micro.step = 1;
+        }
+        multiply_row(block, micro, row, rows);
+      });
+    }
+  }
+
+  // Four rows with all panels of B.
+  void multiply_row(const Block& block, MicroBlock& micro, std::int64_t row, std::int64_t rows) {
+    for (std::int64_t number = 0; number < panels(block.columns); ++number) {
+      const std::int64_t begin = panel_begin(block.columns, number), end = panel_begin(block.columns, number + 1);
+      const std::int64_t columns = std::min(end, block.columns.size()) - begin;
+      if (!arguments_.beside.empty() && !micro.accumulate)
+        fetch_beside(row, rows, block.columns.begin + begin, columns);
+      micro.b = panels_b_ + begin * micro.k * g_.sum_bytes_;
+      micro.c = block.sums + ((row - block.rows.begin) * block.stride + begin) * g_.sum_bytes_;
+      const Micro::Run kernel = g_.micro_->run[(end - begin) / g_.micro_->lanes - 1];
+      if (g_.aside() || (rows == kMicroRows && columns == end - begin))
+        kernel(micro);
+      else
+        run_at_rim(kernel, micro, rows, columns, end - begin);
+    }
+  }
+
+  void fetch_beside(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) const {
+    for (const void* matrix : arguments_.beside)
+      for (std::int64_t r = row; r < row + rows; ++r) {
+        const std::byte* first = static_cast<const std::byte*>(matrix) + (r * g_.product_.n + column) * g_.sum_bytes_;
+        for (std::int64_t line = 0; line < columns * g_.sum_bytes_; line += static_cast<std::int64_t>(kCacheLine))
+          hwy::Prefetch(first + line);
+      }
+  }
+
+  // The block is computed apart, and only what belongs to C is moved.
+  void run_at_rim(Micro::Run kernel, const MicroBlock& at, std::int64_t rows, std::int64_t columns,
+                  std::int64_t width) {
+    alignas(64) std::byte apart[kMicroRows * kMostMicroColumns * sizeof(double)];
+    MicroBlock micro = at;
+    micro.c = apart;
+    micro.stride = width;
+    const auto move = [&](bool in) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::byte* mine = apart + r * width * g_.sum_bytes_;
+        std::byte* theirs = static_cast<std::byte*>(at.c) + r * at.stride * g_.sum_bytes_;
+        std::memcpy(in ? mine : theirs, in ? theirs : mine, static_cast<std::size_t>(columns * g_.sum_bytes_));
+      }
+    };
+    if (at.accumulate) {
+      std::memset(apart, 0, sizeof apart);
+      move(true);
+    }
+    kernel(micro);
+    move(false);
+  }
+
+  void finish(const Part& part, const Block& block) {
+    const Product& p = g_.product_;
+    const Range &rows = block.rows, &columns = block.columns;
+    if (arguments_.take)
+      arguments_.take(arguments_.context,
+                      {block.sums, block.stride, rows.begin, rows.size(), columns.begin, columns.size(), number_});
+    else if (g_.unpack_)
+      g_.unpack_(block.sums, block.stride, rows.size(), columns.size(),
+                 static_cast<std::byte*>(arguments_.c) +
+                     (part.c + rows.begin * p.c.row + columns.begin * p.c.col) * g_.out_bytes_,
+                 p.c.row, p.c.col);
+  }
+
+  const Gemm& g_;
+  const Arguments& arguments_;
+  std::int64_t number_;
+  std::byte *panels_a_ = nullptr, *panels_b_ = nullptr, *sums_ = nullptr;
+  std::int64_t packed_from_ = -1;  // the k whose columns are packed
 };
 
 Gemm::Gemm(const Product& product, const Options& options)
     : product_(product),
       options_(options),
-      micro_(micro_kernel(sum_type(options.in))),
+      micro_(&micro_kernel(sum_type(options.in))),
       pack_(with_sums(
           options.in,
           []<class T, class C>(std::type_identity<T>, std::type_identity<C>) -> Pack { return &pack<T, C>; })),
       sum_bytes_(element_bytes(sum_type(options.in))),
       in_bytes_(element_bytes(options.in)),
       out_bytes_(element_bytes(options.out)) {
-  if (options.out != sum_type(options.in) || product.c.col != 1)
+  if (options.in == f32) pack_neighbours_ = &pack_neighbours<float>;
+  if (options.in == f64) pack_neighbours_ = &pack_neighbours<double>;
+  turn();
+  if (!options.pieces && (options.out != sum_type(options.in) || product_.c.col != 1))
     unpack_ = with_sums(options.out, []<class T, class C>(std::type_identity<T>, std::type_identity<C>) -> Unpack {
       return &unpack<T, C>;
     });
-  if (product_.empty() || product_.k == 0) return;
-  choose_tiles();
-  lane_bytes_ = round_up(static_cast<std::size_t>(tile_rows_ * depth_ * sum_bytes_)) +
-                round_up(static_cast<std::size_t>(tile_columns_ * depth_ * sum_bytes_)) +
-                (unpack_ ? round_up(static_cast<std::size_t>(tile_rows_ * tile_columns_ * sum_bytes_)) : 0);
-}
-
-void Gemm::choose_tiles() {
-  depth_ = std::min(kDepth, product_.k);
-  tile_rows_ = up(std::min(kTileRows, product_.m), micro_.rows);
-  tile_columns_ = up(std::min(kTileColumns, product_.n), micro_.columns);
-  const auto count = [&] {
-    row_tiles_ = up(product_.m, tile_rows_) / tile_rows_;
-    column_tiles_ = up(product_.n, tile_columns_) / tile_columns_;
-    return product_.count() * row_tiles_ * column_tiles_;
-  };
-  const std::int64_t wanted = options_.lanes > 1 ? options_.lanes * kTasksEach : 1;
-  // Smaller tiles pack more for each product: not below a few panels.
-  while (count() < wanted && (tile_rows_ > 8 * micro_.rows || tile_columns_ > 4 * micro_.columns)) {
-    if (tile_columns_ > 4 * micro_.columns && tile_columns_ >= tile_rows_)
-      tile_columns_ = up(tile_columns_ / 2, micro_.columns);
-    else
-      tile_rows_ = up(tile_rows_ / 2, micro_.rows);
-  }
-  lanes_ = static_cast<int>(std::clamp<std::int64_t>(count(), 1, options_.lanes));
-}
-
-Gemm::Tile Gemm::tile(std::int64_t number) const {
-  const std::int64_t column = number % column_tiles_ * tile_columns_;
-  const std::int64_t row = number / column_tiles_ % row_tiles_ * tile_rows_;
-  const std::int64_t matrix = number / column_tiles_ / row_tiles_;
-  const Product& p = product_;
-  return {p.a.offset(p.batch, matrix) + row * p.a.row, p.b.offset(p.batch, matrix) + column * p.b.col,
-          p.c.offset(p.batch, matrix) + row * p.c.row + column * p.c.col, std::min(tile_rows_, p.m - row),
-          std::min(tile_columns_, p.n - column)};
-}
-
-void Gemm::run(const void* a, const void* b, void* c, void* scratch) const {
-  auto* out = static_cast<std::byte*>(c);
   if (product_.empty()) return;
-  if (product_.k == 0) return options_.accumulate ? void() : fill_zero(out);
-  const std::int64_t tiles = product_.count() * row_tiles_ * column_tiles_;
-  parallel_for(lanes_, 1, [&](std::int64_t lane, std::int64_t) {
-    std::byte* own = static_cast<std::byte*>(scratch) + lane * static_cast<std::int64_t>(lane_bytes_);
-    for (std::int64_t number = lane; number < tiles; number += lanes_)
-      run_tile(tile(number), static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), out, own);
+  choose_blocks();
+  const auto bytes = [&](std::int64_t count) { return round_up(static_cast<std::size_t>(count * sum_bytes_)); };
+  lane_bytes_ = bytes(kPackedRows * depth_) + bytes(block_columns_ * depth_) +
+                (aside() ? bytes(up(sum_rows_, kMicroRows) * block_columns_) : 0);
+}
+
+// cᵀ = bᵀ·aᵀ where B lies as [N,K] and is the larger one: its rows are then read as they lie, and only the small
+// operand has to be turned.
+void Gemm::turn() {
+  Product& p = product_;
+  const bool possible = !options_.pieces && !options_.accumulate && options_.in == sum_type(options_.in);
+  if (!possible || p.b.row != 1 || p.b.col == 1 || p.a.col != 1 || p.n < p.m) return;
+  turned_ = true;
+  std::swap(p.m, p.n);
+  std::swap(p.a, p.b);
+  std::swap(p.a.row, p.a.col);
+  std::swap(p.b.row, p.b.col);
+  std::swap(p.c.row, p.c.col);
+}
+
+void Gemm::choose_blocks() {
+  const Product& p = product_;
+  // By sizes alone: where k is cut decides the bits.
+  const std::int64_t most = p.n <= kFewColumns ? kLongDepth : kDepth;
+  depth_ = std::max<std::int64_t>(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, most), 1)), 1);
+  // The longer side is shared out, so that what every lane packs for itself is the shorter.
+  by_rows_ = p.m >= (options_.pieces ? std::min<std::int64_t>(p.n, options_.lanes * kPackedRows) : p.n);
+  const std::int64_t unit = by_rows_ ? kMicroRows : micro_->lanes, side = by_rows_ ? p.m : p.n;
+  parts_ = std::clamp<std::int64_t>(ceil_div(options_.lanes, p.count()), 1, ceil_div(side, unit));
+  lanes_ = static_cast<int>(std::clamp<std::int64_t>(p.count() * parts_, 1, options_.lanes));
+  const std::int64_t panel = micro_->lanes * micro_->most;
+  const std::int64_t columns = by_rows_ ? p.n : up(ceil_div(p.n, parts_), micro_->lanes);
+  const std::int64_t most_columns = std::max(kPackedBytes / (depth_ * sum_bytes_) / panel, std::int64_t{1}) * panel;
+  block_columns_ = up(ceil_div(columns, ceil_div(columns, most_columns)), micro_->lanes);
+  sum_rows_ = std::min(p.m, depth_ >= p.k ? kPackedRows : kSumRows);
+}
+
+Gemm::Part Gemm::part(std::int64_t number) const {
+  const Product& p = product_;
+  const std::int64_t matrix = number / parts_, n = number % parts_;
+  Part part{p.a.offset(p.batch, matrix), p.b.offset(p.batch, matrix), p.c.offset(p.batch, matrix), {0, p.m}, {0, p.n}};
+  if (by_rows_)
+    part.rows = {share(p.m, kMicroRows, n, parts_), share(p.m, kMicroRows, n + 1, parts_)};
+  else
+    part.columns = {share(p.n, micro_->lanes, n, parts_), share(p.n, micro_->lanes, n + 1, parts_)};
+  return part;
+}
+
+std::vector<Gemm::PieceShape> Gemm::piece_shapes() const {
+  std::vector<PieceShape> shapes;
+  const auto add = [&](std::int64_t rows, std::int64_t columns) {
+    if (rows == 0 || columns == 0) return;
+    for (const PieceShape& known : shapes)
+      if (known.rows == rows && known.columns == columns) return;
+    shapes.push_back({rows, columns, up(columns, micro_->lanes)});
+  };
+  if (product_.empty()) return shapes;
+  for (std::int64_t number = 0; number < parts_; ++number) {
+    const Part p = part(number);
+    const std::int64_t rows = p.rows.size(), columns = p.columns.size();
+    for (const std::int64_t r : {std::min(rows, sum_rows_), rows % sum_rows_})
+      for (const std::int64_t c : {std::min(columns, block_columns_), columns % block_columns_}) add(r, c);
+  }
+  return shapes;
+}
+
+void Gemm::run(Arguments arguments, void* scratch) const {
+  if (product_.empty()) return;
+  if (turned_) std::swap(arguments.a, arguments.b);
+  auto* memory = static_cast<std::byte*>(scratch);
+  if (product_.k == 0 && !options_.pieces)
+    return options_.accumulate ? void() : fill_zero(static_cast<std::byte*>(arguments.c));
+  const std::int64_t parts = product_.count() * parts_;
+  parallel_for(lanes_, 1, [&](std::int64_t number, std::int64_t) {
+    Lane lane(*this, arguments, number, memory + number * static_cast<std::int64_t>(lane_bytes_));
+    for (std::int64_t i = number; i < parts; i += lanes_) lane.run(part(i));
   });
-}
-
-void Gemm::run_tile(const Tile& t, const std::byte* a, const std::byte* b, std::byte* c, std::byte* scratch) const {
-  Carver memory(scratch);
-  std::byte* panels_a = memory.take<std::byte>(static_cast<std::size_t>(tile_rows_ * depth_ * sum_bytes_));
-  std::byte* panels_b = memory.take<std::byte>(static_cast<std::size_t>(tile_columns_ * depth_ * sum_bytes_));
-  std::byte* sums = unpack_ ? memory.take<std::byte>(0) : c + t.c * out_bytes_;
-  const std::int64_t stride = unpack_ ? tile_columns_ : product_.c.row;
-  for (std::int64_t first = 0; first < product_.k; first += depth_) {
-    const std::int64_t depth = std::min(depth_, product_.k - first);
-    pack_(a + (t.a + first * product_.a.col) * in_bytes_, product_.a.row, product_.a.col, t.rows, depth, micro_.rows,
-          panels_a);
-    pack_(b + (t.b + first * product_.b.row) * in_bytes_, product_.b.col, product_.b.row, t.columns, depth,
-          micro_.columns, panels_b);
-    multiply(t, depth, panels_a, panels_b, sums, stride, first > 0 || options_.accumulate);
-  }
-  if (!unpack_) return;
-  for (std::int64_t i = 0; i < t.rows; ++i)
-    unpack_(sums + i * stride * sum_bytes_, t.columns, c + (t.c + i * product_.c.row) * out_bytes_, product_.c.col);
-}
-
-void Gemm::multiply(const Tile& t, std::int64_t depth, const std::byte* panels_a, const std::byte* panels_b,
-                    std::byte* out, std::int64_t stride, bool accumulate) const {
-  const std::int64_t rows = micro_.rows, columns = micro_.columns;
-  for (std::int64_t j = 0; j < t.columns; j += columns) {
-    const std::byte* panel_b = panels_b + j * depth * sum_bytes_;
-    const std::int64_t width = std::min(columns, t.columns - j);
-    for (std::int64_t i = 0; i < t.rows; i += rows) {
-      const std::byte* panel_a = panels_a + i * depth * sum_bytes_;
-      const std::int64_t height = std::min(rows, t.rows - i);
-      std::byte* block = out + (i * stride + j) * sum_bytes_;
-      if (height == rows && width == columns) {
-        micro_.run(panel_a, panel_b, depth, block, stride, accumulate);
-        continue;
-      }
-      // At the rim the block is computed aside, and only what belongs to C is moved.
-      alignas(64) std::byte aside[kMostTile * sizeof(double)];
-      const auto move = [&](bool in) {
-        for (std::int64_t r = 0; r < height; ++r) {
-          std::byte *mine = aside + r * columns * sum_bytes_, *theirs = block + r * stride * sum_bytes_;
-          std::memcpy(in ? mine : theirs, in ? theirs : mine, static_cast<std::size_t>(width * sum_bytes_));
-        }
-      };
-      if (accumulate) {
-        std::memset(aside, 0, sizeof aside);
-        move(true);
-      }
-      micro_.run(panel_a, panel_b, depth, aside, columns, accumulate);
-      move(false);
-    }
-  }
 }
 
 // A sum of nothing.

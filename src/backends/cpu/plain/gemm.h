@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "backends/cpu/plain/micro.h"
 #include "backends/cpu/product.h"
@@ -18,35 +21,85 @@ class Gemm {
   struct Options {
     DType in = f32, out = f32;
     bool accumulate = false;  // c += a·b, only where `out` is the type of the sums and rows of c are dense
+    bool pieces = false;      // c is not written: finished sums are handed out
     int lanes = 1;            // that work at the same time
   };
   Gemm(const Product& product, const Options& options);
 
+  // Sums of some rows and columns of one matrix, complete and still in the cache.
+  struct Piece {
+    const void* sums;
+    std::int64_t stride;  // between rows
+    std::int64_t row, rows, column, columns;
+    std::int64_t lane;
+  };
+  // Of all pieces that a run hands out, each once.
+  struct PieceShape {
+    std::int64_t rows, columns, stride;
+  };
+  std::vector<PieceShape> piece_shapes() const;
+
   std::size_t scratch_bytes() const { return lane_bytes_ * static_cast<std::size_t>(lanes_); }
-  void run(const void* a, const void* b, void* c, void* scratch) const;
+  int lanes() const { return lanes_; }
+  void run(const void* a, const void* b, void* c, void* scratch) const { run({.a = a, .b = b, .c = c}, scratch); }
+  // c += scale·a·b
+  void run_scaled(const void* a, const void* b, const void* scale, void* c, void* scratch) const {
+    run({.a = a, .b = b, .c = c, .scale = scale}, scratch);
+  }
+  // take(piece) for every part of the result, on the lane that has computed it. `beside` are matrices like the result
+  // that it will read: their parts are on the way to the cache while the products are computed.
+  template <class F>
+  void run_pieces(const void* a, const void* b, std::span<const void* const> beside, void* scratch,
+                  const F& take) const {
+    run({.a = a,
+         .b = b,
+         .beside = beside,
+         .take = [](const void* context, const Piece& piece) { (*static_cast<const F*>(context))(piece); },
+         .context = std::addressof(take)},
+        scratch);
+  }
 
  private:
-  struct Tile;
-  Tile tile(std::int64_t number) const;
-  void run_tile(const Tile& tile, const std::byte* a, const std::byte* b, std::byte* c, std::byte* scratch) const;
-  void multiply(const Tile& tile, std::int64_t depth, const std::byte* panels_a, const std::byte* panels_b,
-                std::byte* out, std::int64_t stride, bool accumulate) const;
-  void choose_tiles();
+  struct Arguments {
+    const void *a = nullptr, *b = nullptr;
+    void* c = nullptr;
+    const void* scale = nullptr;
+    std::span<const void* const> beside = {};
+    void (*take)(const void* context, const Piece& piece) = nullptr;
+    const void* context = nullptr;
+  };
+  struct Range {
+    std::int64_t begin, end;
+    std::int64_t size() const { return end - begin; }
+  };
+  struct Part;
+  class Lane;
+
+  void turn();
+  void choose_blocks();
+  bool aside() const { return unpack_ || options_.pieces; }  // sums do not go straight to c
+  Part part(std::int64_t number) const;
+  void run(Arguments arguments, void* scratch) const;
   void fill_zero(std::byte* c) const;
 
   // Panels of `width` rows (or columns), each [k][width], of a block that starts at `from`.
   using Pack = void (*)(const std::byte* from, std::int64_t stride, std::int64_t k_stride, std::int64_t count,
-                        std::int64_t k, int width, std::byte* panels);
-  using Unpack = void (*)(const std::byte* sums, std::int64_t columns, std::byte* to, std::int64_t stride);
+                        std::int64_t k, std::int64_t width, Micro::Turn turn, std::byte* panel);
+  using Unpack = void (*)(const std::byte* sums, std::int64_t sums_stride, std::int64_t rows, std::int64_t columns,
+                          std::byte* to, std::int64_t row, std::int64_t column);
 
   Product product_;
   Options options_;
-  Micro micro_;
+  const Micro* micro_;
   Pack pack_;
-  Unpack unpack_ = nullptr;  // null: sums are added up in c itself
+  void (*pack_neighbours_)(const std::byte* from, std::int64_t k_stride, std::int64_t panels, std::int64_t k,
+                           std::byte* to) = nullptr;  // null: the type has to be converted
+  Unpack unpack_ = nullptr;                           // null: sums are added up in c itself
   std::int64_t sum_bytes_, in_bytes_, out_bytes_;
-  std::int64_t tile_rows_ = 0, tile_columns_ = 0, depth_ = 0;
-  std::int64_t row_tiles_ = 0, column_tiles_ = 0;
+  std::int64_t depth_ = 0, block_columns_ = 0, sum_rows_ = 0;
+  std::int64_t parts_ = 1;  // of one matrix, by rows or columns
+  bool by_rows_ = true;
+  bool turned_ = false;  // a and b have changed places
   int lanes_ = 1;
   std::size_t lane_bytes_ = 0;
 };

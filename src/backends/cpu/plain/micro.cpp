@@ -2,9 +2,11 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/plain/micro.cpp"
 #include <hwy/foreach_target.h>
 // after foreach_target
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "backends/cpu/plain/micro.h"
 
@@ -13,65 +15,120 @@ namespace varve::cpu::plain::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kRows = 6;
-// With 12 sums, two vectors of B and one of A the 16 registers of AVX2 are full. Highway's tags cap the vector at 64
-// bytes, for which the callers leave room.
+// With 4 rows of sums, the vectors of one row of B and one of A: 24 + 6 + 1 of the 32 registers of AVX-512, 12 + 3 + 1
+// of the 16 of AVX2.
+constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? 6 : 3;
+constexpr std::int64_t kLine = 16;  // steps between two looks ahead
+
+// Highway's tags cap the vector at 64 bytes, for which the callers leave room.
 template <class T>
 using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
 
-template <class T, class V>
-HWY_INLINE void finish(T* c, V low, V high, bool accumulate) {
+template <class T, int V>
+using Sums = std::array<std::array<hn::Vec<Tag<T>>, V>, kMicroRows>;
+
+template <class T, int V>
+HWY_INLINE void store(const MicroBlock& block, const Sums<T, V>& sums) {
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  if (accumulate) {
-    low = hn::Add(low, hn::LoadU(d, c));
-    high = hn::Add(high, hn::LoadU(d, c + lanes));
-  }
-  hn::StoreU(low, d, c);
-  hn::StoreU(high, d, c + lanes);
+  const auto scale = hn::Set(d, block.scale ? *static_cast<const T*>(block.scale) : T{1});
+  T* c = static_cast<T*>(block.c);
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kMicroRows; ++i, c += block.stride)
+#pragma GCC unroll 6
+    for (std::size_t v = 0; v < V; ++v) {
+      auto sum = sums[i][v];
+      if (block.accumulate) sum = hn::MulAdd(scale, sum, hn::LoadU(d, c + v * lanes));
+      hn::StoreU(sum, d, c + v * lanes);
+    }
 }
 
-// Vectors of some instruction sets have no size the compiler knows, hence names and no arrays.
+// What is added to lies far away as a rule: on its way while the products are computed.
+template <class T, int V>
+HWY_INLINE void fetch(const MicroBlock& block) {
+  const std::size_t lanes = hn::Lanes(Tag<T>());
+  const T* c = static_cast<const T*>(block.c);
+  for (int i = 0; i < kMicroRows; ++i, c += block.stride)
+    for (std::size_t v = 0; v < V; ++v) hwy::Prefetch(c + v * lanes);
+}
+
+template <class T, int V>
+HWY_INLINE void step(const std::array<const T*, kMicroRows>& rows, std::int64_t at, const T* HWY_RESTRICT b,
+                     Sums<T, V>& sums) {
+  const Tag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::array<hn::Vec<Tag<T>>, V> row;
+#pragma GCC unroll 6
+  for (std::size_t v = 0; v < V; ++v) row[v] = hn::LoadU(d, b + v * lanes);
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kMicroRows; ++i) {
+    const auto x = hn::Set(d, rows[i][at]);
+#pragma GCC unroll 6
+    for (std::size_t v = 0; v < V; ++v) sums[i][v] = hn::MulAdd(x, row[v], sums[i][v]);
+  }
+}
+
+template <class T, int V>
+void tile(const MicroBlock& block) {
+  const Tag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  if (block.accumulate) fetch<T, V>(block);
+  const T* a = static_cast<const T*>(block.a);
+  const std::array<const T*, kMicroRows> rows = {a, a + block.row, a + 2 * block.row, a + 3 * block.row};
+  const T* HWY_RESTRICT b = static_cast<const T*>(block.b);
+  Sums<T, V> sums;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kMicroRows; ++i)
+#pragma GCC unroll 6
+    for (std::size_t v = 0; v < V; ++v) sums[i][v] = hn::Zero(d);
+  const std::int64_t next = kMicroRows * block.row;  // rows as they lie: the ones after these
+  std::int64_t at = 0, p = 0;
+  for (; p + kLine <= block.k; p += kLine) {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kMicroRows; ++i) hwy::Prefetch(rows[i] + at + next);
+    for (std::int64_t s = 0; s < kLine; ++s, at += block.step, b += V * lanes) step<T, V>(rows, at, b, sums);
+  }
+  for (; p < block.k; ++p, at += block.step, b += V * lanes) step<T, V>(rows, at, b, sums);
+  store<T, V>(block, sums);
+}
+
+// In squares of 4×4; what is left over element by element.
 template <class T>
-void tile(const void* packed_a, const void* packed_b, std::int64_t k, void* out, std::int64_t stride, bool accumulate) {
-  const Tag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  const T* HWY_RESTRICT a = static_cast<const T*>(packed_a);
-  const T* HWY_RESTRICT b = static_cast<const T*>(packed_b);
-  auto c00 = hn::Zero(d), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00;
-  auto c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
-  for (std::int64_t p = 0; p < k; ++p, a += kRows, b += 2 * lanes) {
-    const auto low = hn::LoadU(d, b), high = hn::LoadU(d, b + lanes);
-    auto x = hn::Set(d, a[0]);
-    c00 = hn::MulAdd(x, low, c00);
-    c01 = hn::MulAdd(x, high, c01);
-    x = hn::Set(d, a[1]);
-    c10 = hn::MulAdd(x, low, c10);
-    c11 = hn::MulAdd(x, high, c11);
-    x = hn::Set(d, a[2]);
-    c20 = hn::MulAdd(x, low, c20);
-    c21 = hn::MulAdd(x, high, c21);
-    x = hn::Set(d, a[3]);
-    c30 = hn::MulAdd(x, low, c30);
-    c31 = hn::MulAdd(x, high, c31);
-    x = hn::Set(d, a[4]);
-    c40 = hn::MulAdd(x, low, c40);
-    c41 = hn::MulAdd(x, high, c41);
-    x = hn::Set(d, a[5]);
-    c50 = hn::MulAdd(x, low, c50);
-    c51 = hn::MulAdd(x, high, c51);
+void turn(const void* from, std::int64_t stride, std::int64_t columns, std::int64_t k, std::int64_t width, void* to) {
+  [[maybe_unused]] const hn::FixedTag<T, 16 / sizeof(T)> d;
+  std::int64_t first = 0;
+  for (; first + 4 <= columns; first += 4) {
+    const T* row = static_cast<const T*>(from) + first * stride;
+    T* out = static_cast<T*>(to) + first;
+    std::int64_t p = 0;
+    if constexpr (sizeof(T) == 4)
+      for (; p + 4 <= k; p += 4, row += 4, out += 4 * width) {
+        const auto r0 = hn::LoadU(d, row), r1 = hn::LoadU(d, row + stride);
+        const auto r2 = hn::LoadU(d, row + 2 * stride), r3 = hn::LoadU(d, row + 3 * stride);
+        const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+        const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+        hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out);
+        hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + width);
+        hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + 2 * width);
+        hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + 3 * width);
+      }
+    for (; p < k; ++p, ++row, out += width)
+      for (std::int64_t i = 0; i < 4; ++i) out[i] = row[i * stride];
   }
-  T* c = static_cast<T*>(out);
-  finish(c, c00, c01, accumulate);
-  finish(c + stride, c10, c11, accumulate);
-  finish(c + 2 * stride, c20, c21, accumulate);
-  finish(c + 3 * stride, c30, c31, accumulate);
-  finish(c + 4 * stride, c40, c41, accumulate);
-  finish(c + 5 * stride, c50, c51, accumulate);
+  for (; first < columns; ++first)
+    for (std::int64_t p = 0; p < k; ++p)
+      static_cast<T*>(to)[p * width + first] = static_cast<const T*>(from)[first * stride + p];
 }
 
-Micro float_micro() { return {kRows, static_cast<int>(2 * hn::Lanes(Tag<float>())), &tile<float>}; }
-Micro double_micro() { return {kRows, static_cast<int>(2 * hn::Lanes(Tag<double>())), &tile<double>}; }
+template <class T>
+Micro micro() {
+  static constexpr std::array<Micro::Run, 6> kRuns = {&tile<T, 1>,         &tile<T, 2>,         &tile<T, 3>,
+                                                      &tile<T, kMost - 2>, &tile<T, kMost - 1>, &tile<T, kMost>};
+  return {static_cast<int>(hn::Lanes(Tag<T>())), kMost, kRuns.data(), &turn<T>};
+}
+
+Micro float_micro() { return micro<float>(); }
+Micro double_micro() { return micro<double>(); }
 
 }  // namespace
 }  // namespace varve::cpu::plain::HWY_NAMESPACE
@@ -84,30 +141,39 @@ namespace {
 HWY_EXPORT(float_micro);
 HWY_EXPORT(double_micro);
 
-constexpr int kIntegerRows = 4, kIntegerColumns = 8;
+constexpr int kIntegerColumns = 8;
 
 // Unsigned, so that overflow wraps.
-void integer_tile(const void* packed_a, const void* packed_b, std::int64_t k, void* out, std::int64_t stride,
-                  bool accumulate) {
-  const auto* a = static_cast<const std::uint64_t*>(packed_a);
-  const auto* b = static_cast<const std::uint64_t*>(packed_b);
-  std::uint64_t sums[kIntegerRows][kIntegerColumns] = {};
-  for (std::int64_t p = 0; p < k; ++p, a += kIntegerRows, b += kIntegerColumns)
-    for (int i = 0; i < kIntegerRows; ++i)
+void integer_tile(const MicroBlock& block) {
+  const auto* a = static_cast<const std::uint64_t*>(block.a);
+  const auto* b = static_cast<const std::uint64_t*>(block.b);
+  std::uint64_t sums[kMicroRows][kIntegerColumns] = {};
+  for (std::int64_t p = 0; p < block.k; ++p, a += block.step, b += kIntegerColumns)
+    for (int i = 0; i < kMicroRows; ++i)
 #pragma omp simd
-      for (int j = 0; j < kIntegerColumns; ++j) sums[i][j] += a[i] * b[j];
-  for (int i = 0; i < kIntegerRows; ++i) {
-    auto* c = static_cast<std::uint64_t*>(out) + i * stride;
-    for (int j = 0; j < kIntegerColumns; ++j) c[j] = sums[i][j] + (accumulate ? c[j] : 0);
+      for (int j = 0; j < kIntegerColumns; ++j) sums[i][j] += a[i * block.row] * b[j];
+  for (int i = 0; i < kMicroRows; ++i) {
+    auto* c = static_cast<std::uint64_t*>(block.c) + i * block.stride;
+    for (int j = 0; j < kIntegerColumns; ++j) c[j] = sums[i][j] + (block.accumulate ? c[j] : 0);
   }
 }
 
+void integer_turn(const void* from, std::int64_t stride, std::int64_t columns, std::int64_t k, std::int64_t width,
+                  void* to) {
+  for (std::int64_t p = 0; p < k; ++p)
+    for (std::int64_t i = 0; i < columns; ++i)
+      static_cast<std::int64_t*>(to)[p * width + i] = static_cast<const std::int64_t*>(from)[i * stride + p];
+}
+
+constexpr Micro::Run kIntegerRun = &integer_tile;
+
 }  // namespace
 
-Micro micro_kernel(DType compute) {
-  if (compute == f32) return HWY_DYNAMIC_DISPATCH(float_micro)();
-  if (compute == f64) return HWY_DYNAMIC_DISPATCH(double_micro)();
-  return {kIntegerRows, kIntegerColumns, &integer_tile};
+const Micro& micro_kernel(DType compute) {
+  static const Micro floats = HWY_DYNAMIC_DISPATCH(float_micro)();
+  static const Micro doubles = HWY_DYNAMIC_DISPATCH(double_micro)();
+  static const Micro integers = {kIntegerColumns, 1, &kIntegerRun, &integer_turn};
+  return compute == f32 ? floats : compute == f64 ? doubles : integers;
 }
 
 }  // namespace varve::cpu::plain
