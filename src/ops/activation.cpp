@@ -67,13 +67,22 @@ OpDef kinked(std::string name, std::string doc, expr::Formula formula, expr::For
 
 // Derivatives in terms of the output where it tells as much: the next layer keeps it anyway, so the input can go.
 const OpDef leaky_relu_op = kinked("leaky_relu", "x where x > 0, else slope · x", expr::leaky_relu_formula);
+const OpDef relu_grad_op = kinked(
+    "relu_grad", "dy where y > 0, else 0: y is what relu gave",
+    [](Expr y, Expr dy) { return expr::select(y > 0.0, dy, 0.0); }, {}, ResultType::promoted);
 const OpDef elu_op = kinked("elu", "x where x > 0, else alpha · (eˣ - 1)", expr::elu_formula);
 
 }  // namespace
 
-const OpDef relu = kinked(
-    "relu", "max(x, 0)", expr::relu_formula, [](Expr, Expr y) { return expr::select(y > 0.0, 1.0, 0.0); },
-    ResultType::promoted);
+// The gradient as one operator, so that kernels recognise it; from the output, as above.
+const OpDef relu = define(OpRecord{
+    .name = "relu",
+    .doc = "max(x, 0)",
+    .family = "activation",
+    .gradient = [](const Vjp& v) -> std::vector<Tensor> { return {relu_grad_op(v.out[0], v.dy)}; },
+    .formula = expr::relu_formula,
+    .smooth = false,
+});
 const OpDef relu6 = kinked(
     "relu6", "min(max(x, 0), 6)", expr::relu6_formula,
     [](Expr, Expr y) { return expr::select(0.0 < y && y < 6.0, 1.0, 0.0); }, ResultType::promoted);
@@ -110,8 +119,8 @@ Tensor prelu(const Tensor& x, const Tensor& slope) {
 
 std::vector<const OpRecord*> activation_ops() {
   std::vector<const OpRecord*> list;
-  for (const OpDef* op : {&relu, &relu6, &leaky_relu_op, &elu_op, &selu, &gelu, &gelu_tanh, &silu, &mish, &softplus,
-                          &softsign, &sigmoid, &log_sigmoid, &hardsigmoid, &hardswish, &hardtanh})
+  for (const OpDef* op : {&relu, &relu_grad_op, &relu6, &leaky_relu_op, &elu_op, &selu, &gelu, &gelu_tanh, &silu, &mish,
+                          &softplus, &softsign, &sigmoid, &log_sigmoid, &hardsigmoid, &hardswish, &hardtanh})
     list.push_back(&op->record());
   return list;
 }

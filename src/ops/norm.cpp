@@ -55,6 +55,11 @@ std::vector<TensorType> batch_norm_shape(const Call& call) {
   return {x, call.in[1], call.in[1]};
 }
 
+// What one of a channel's values counts in its mean.
+double share_of_one(const Tensor& x) {
+  return static_cast<double>(x.dim(-1)) / static_cast<double>(std::max<std::int64_t>(x.numel(), 1));
+}
+
 std::vector<Tensor> batch_norm_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor x = in[0].to(in[1].dtype());
   const Axes axes = all_but_last(x);
@@ -65,25 +70,51 @@ std::vector<Tensor> batch_norm_parts(const std::vector<Tensor>& in, const Attrs&
   return {y.to(in[0].dtype()), centre, variance};
 }
 
+// in: x, dy, scale, mean, variance
+std::vector<TensorType> batch_norm_grad_shape(const Call& call) {
+  const TensorType& x = call.in[0];
+  check_input(call.op.name, x, 2);
+  if (call.in[1] != x) throw Error(cat(call.op.name, ": dy must be ", x.str(), ", as x, got ", call.in[1].str(), "."));
+  const char* names[] = {"scale", "mean", "variance"};
+  for (std::size_t i = 0; i < 3; ++i) check_channels(call.op.name, names[i], x, call.in[i + 2]);
+  return {x, call.in[2], call.in[2]};
+}
+
 // x̂ = (x - mean)·rstd, y = scale·x̂ + shift
-// dx = scale·rstd·(dy - mean(dy) - x̂·mean(dy·x̂)), and what flows into the statistics themselves
-std::vector<Tensor> batch_norm_vjp(const Vjp& v) {
-  const Tensor &scale = v.in[1], &centre = v.out[1], &variance = v.out[2];
+// dx = scale·rstd·(dy - mean(dy) - x̂·mean(dy·x̂))
+std::vector<Tensor> batch_norm_grad_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor &scale = in[2], &centre = in[3], &variance = in[4];
   const DType dtype = scale.dtype();
-  const Tensor x = v.in[0].to(dtype), dy = v.dy.to(dtype);
+  const Tensor x = in[0].to(dtype), dy = in[1].to(dtype);
   const Axes axes = all_but_last(x);
-  const Tensor rstd = rsqrt(variance + v.attrs.number("epsilon"));
+  const Tensor rstd = rsqrt(variance + attrs.number("epsilon"));
   const Tensor normal = (x - centre) * rstd;
   const Tensor dshift = sum(dy, {.axes = axes}), dscale = sum(dy * normal, {.axes = axes});
-  Tensor dx;
-  if (v.needs[0]) {
-    const double share = static_cast<double>(x.dim(-1)) / static_cast<double>(std::max<std::int64_t>(x.numel(), 1));
-    dx = (scale * rstd) * (dy - (dshift + normal * dscale) * share);
-    if (v.dys[1].defined()) dx = dx + v.dys[1] * share;
-    if (v.dys[2].defined()) dx = dx + (x - centre) * (v.dys[2] * (2 * share));
-    dx = dx.to(v.in[0].dtype());
-  }
-  return {dx, dscale, dshift};
+  const Tensor dx = (scale * rstd) * (dy - (dshift + normal * dscale) * share_of_one(x));
+  return {dx.to(in[0].dtype()), dscale, dshift};
+}
+
+const OpDef batch_norm_grad_op = define(OpRecord{
+    .name = "batch_norm_train_grad",
+    .doc = "Gradients of a batch norm's values, scale and shift, from its input, dy, scale, mean and variance",
+    .family = "norm",
+    .arity = 5,
+    .shape = batch_norm_grad_shape,
+    .decompose = batch_norm_grad_parts,
+    .cost = norm_cost,
+});
+
+// And what flows into the statistics themselves.
+std::vector<Tensor> batch_norm_vjp(const Vjp& v) {
+  const Tensor &scale = v.in[1], &centre = v.out[1], &variance = v.out[2];
+  std::vector<Tensor> grads = batch_norm_grad_op.call({v.in[0], v.dy, scale, centre, variance}, v.attrs);
+  if (!v.needs[0] || (!v.dys[1].defined() && !v.dys[2].defined())) return grads;
+  const Tensor x = v.in[0].to(scale.dtype());
+  Tensor dx = grads[0].to(scale.dtype());
+  if (v.dys[1].defined()) dx = dx + v.dys[1] * share_of_one(x);
+  if (v.dys[2].defined()) dx = dx + (x - centre) * (v.dys[2] * (2 * share_of_one(x)));
+  grads[0] = dx.to(v.in[0].dtype());
+  return grads;
 }
 
 const OpDef batch_norm_op = define(OpRecord{
@@ -283,7 +314,7 @@ Tensor local_response_norm(const Tensor& x, const LrnOptions& o) {
 }
 
 std::vector<const OpRecord*> norm_ops() {
-  return {&batch_norm_op.record(), &layer_norm_op.record(), &rms_norm_op.record()};
+  return {&batch_norm_op.record(), &batch_norm_grad_op.record(), &layer_norm_op.record(), &rms_norm_op.record()};
 }
 
 }  // namespace varve

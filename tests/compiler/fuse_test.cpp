@@ -1,6 +1,8 @@
 // Selection, decomposition and generated groups.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compiler/traced.h"
 
 namespace varve::compiler {
@@ -154,6 +156,74 @@ TEST(Fuse, SeveralOutputsInPlace) {
         {.device = device});
     for (const float got : f(ones({8, 8}), eye(8)).to_vector<float>()) ASSERT_EQ(got, 172.f) << device;
   }
+}
+
+// ---- cheap work is done again where it is needed
+
+// y = f(x·w), and the gradients of Σ(y·v)² by w and v: the derivative of f is elementwise in what the forward pass has,
+// and y is kept for the gradient by v.
+Tensors trained(const Tensors& in, const std::function<Tensor(const Tensor&)>& f) {
+  const Tensor loss = sum(square(matmul(f(matmul(in[0], in[1])), in[2])));
+  Tensors results = gradients(loss, {in[1], in[2]});
+  results.push_back(loss);
+  return results;
+}
+
+std::size_t forward_results(const std::function<Tensor(const Tensor&)>& f) {
+  const auto plan =
+      plan_of([&](const Tensors& in) { return trained(in, f); }, {{f32, {8, 16}}, {f32, {16, 16}}, {f32, {16, 16}}});
+  for (const PlanStep& step : plan->steps)
+    if (step.kernel.rfind("null group", 0) == 0) return step.out.size();
+  return 0;
+}
+
+TEST(Sink, ACheapDerivativeIsNotStored) {
+  EXPECT_EQ(forward_results([](const Tensor& x) { return relu(x); }), 1u);
+  EXPECT_EQ(forward_results([](const Tensor& x) { return relu6(x); }), 1u);
+  EXPECT_EQ(forward_results([](const Tensor& x) { return varve::tanh(x); }), 1u);
+}
+
+TEST(Sink, ACostlyOneIs) {
+  EXPECT_EQ(forward_results([](const Tensor& x) { return gelu(x * 2); }), 2u);
+}
+
+TEST(Sink, WhatTheCallerAndKernelsReadStaysInMemory) {
+  const auto plan = plan_of(
+      [](const Tensors& in) {
+        const Tensor e = varve::exp(in[0]), mask = e * 2;
+        return Tensors{mask, cumsum(e, 0), sum(softmax(e) * mask)};
+      },
+      {kMatrix});
+  EXPECT_EQ(plan->steps[0].out.size(), 2u) << plan->text;
+}
+
+// Read again after the update, the state would have to be copied.
+TEST(Sink, NothingIsComputedAgainFromStateThatChanges) {
+  Variable v("v", zeros({8, 16}).eval());
+  const auto plan = plan_of(
+      [&](const Tensors& in) {
+        const Tensor scaled = v.value() * 2 + in[0];
+        v.assign(scaled * 0.5);
+        return Tensors{sum(softmax(scaled) * scaled)};
+      },
+      {kMatrix});
+  EXPECT_TRUE(plan->copies.empty()) << plan->explain;
+}
+
+TEST(Sink, GivesTheSameNumbers) {
+  const Tensor x = reshape(arange(0, 128) * 0.05f - 3, {8, 16}), w = reshape(varve::sin(arange(0, 256)), {16, 16});
+  std::vector<std::vector<float>> results;
+  for (const char* device : {"reference", "cpu"}) {
+    auto f = varve::compile(
+        [](const Tensor& a, const Tensor& b, const Tensor& c) {
+          const Tensors r = trained({a, b, c}, [](const Tensor& t) { return relu6(hardtanh(t) * 4) + leaky_relu(t); });
+          return std::pair(r[0], r[1]);
+        },
+        {.device = device});
+    results.push_back(f(x, w, w).first.to_vector<float>());
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i)
+    ASSERT_NEAR(results[0][i], results[1][i], 1e-3 * (1 + std::abs(results[0][i])));
 }
 
 // ---- selection

@@ -35,7 +35,12 @@ void add_kinked(std::vector<Row>& rows) {
     rows.push_back(unary_row(
         op.name(), [&op](const Tensor& x) { return op(x); }, std::move(oracle), kNasty, kinked));
   };
-  row(relu, [](double x) { return x < 0 ? 0 : x; });
+  rows.push_back(unary_row(
+      "relu", [](const Tensor& x) { return relu(x); }, [](double x) { return x < 0 ? 0 : x; }, kNasty,
+      [](Row& r) {
+        kinked(r);
+        r.covers = {"relu_grad"};
+      }));
   row(relu6, six);
   row(selu, [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * (std::exp(x) - 1)); });
   row(softsign, [](double x) { return x / (std::abs(x) + 1); });

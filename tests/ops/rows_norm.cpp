@@ -61,6 +61,7 @@ DoublesList batch_norm_oracle(const DoublesList& in) {
 
 Row batch_norm_row() {
   return {.op = "batch_norm_train",
+          .covers = {"batch_norm_train_grad"},
           .call =
               [](const Tensors& in) {
                 const BatchNorm r = batch_norm_train(in[0], in[1], in[2], kEpsilon);

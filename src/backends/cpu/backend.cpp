@@ -18,6 +18,7 @@ const ClaimMap& claim_map() {
     add_conv_claims(all);
     add_pool_claims(all);
     add_row_claims(all);
+    add_batch_norm_claims(all);
     add_recurrent_claims(all);
     return all;
   }();

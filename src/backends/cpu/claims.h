@@ -22,6 +22,7 @@ void add_matmul_claims(ClaimMap&);
 void add_conv_claims(ClaimMap&);
 void add_pool_claims(ClaimMap&);
 void add_row_claims(ClaimMap&);  // softmax, cross-entropy, layer norm: one row at a time
+void add_batch_norm_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);
 
 }  // namespace varve::cpu

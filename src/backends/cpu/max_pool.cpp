@@ -192,51 +192,20 @@ void claim_largest(const Site& site, std::vector<Claim>& claims) {
   claims.push_back(claim("cpu max_pool2d"));
 }
 
-bool is_fill(const ir::Value& value, double number) {
-  return value.node->is("fill") && value.node->attrs.number("value") == number;
-}
-
-// The nodes that make 1 where `x` is above zero and 0 elsewhere, from the last back; empty: `value` is something else.
-std::vector<ir::NodePtr> positive_mask(const ir::Value& value, const ir::Value& x) {
-  std::vector<ir::NodePtr> nodes{value.node};
-  if (!value.node->is("where") || !is_fill(value.node->inputs[1], 1) || !is_fill(value.node->inputs[2], 0)) return {};
-  ir::Value flag = value.node->inputs[0];
-  if (flag.node->is("cast")) {
-    nodes.push_back(flag.node);
-    flag = flag.node->inputs[0];
-  }
-  nodes.push_back(flag.node);
-  if (!flag.node->is("less") || !is_fill(flag.node->inputs[0], 0) || flag.node->inputs[1] != x) return {};
-  return nodes;
-}
-
 // max_pool2d_grad, and what stands around it.
 struct GradientPattern {
   const Site& site;
-  ir::NodePtr grad, drop;  // drop: null when there is none
-  std::vector<ir::NodePtr> mask;
+  ir::NodePtr grad, drop;   // drop: null when there is none
   ir::NodePtr masked, sum;  // null: the ReLU's gradient does not follow; nobody asks for the sum
 
   GradientPattern(const Site& place, ir::NodePtr gradient, ir::NodePtr dropped)
       : site(place), grad(std::move(gradient)), drop(std::move(dropped)) {
     const ir::Value dx{grad, 0};
     const ir::NodePtr next = site.sole_user(dx);
-    if (!next || !next->is("multiply") || next->types[0] != dx.type()) return;
-    mask = positive_mask(next->inputs[next->inputs[0] == dx ? 1 : 0], grad->inputs[0]);
-    if (mask.empty()) return;
+    if (!next || !next->is("relu_grad") || next->inputs != std::vector<ir::Value>{grad->inputs[0], dx}) return;
     masked = next;
     for (const ir::Use& use : site.users({masked, 0}))
       if (use.user->is("sum") && use.user->attrs.ints("axes") == Ints{0, 1, 2}) sum = use.user;
-  }
-
-  // Nodes of the mask that nobody else reads go with us.
-  void cover_mask(Claim& claim) const {
-    ir::NodePtr reader = masked;
-    for (const ir::NodePtr& node : mask) {
-      if (site.sole_user({node, 0}) != reader) return;
-      claim.nodes.push_back(node);
-      reader = node;
-    }
   }
 
   Claim claim(bool with_mask) const {
@@ -253,7 +222,6 @@ struct GradientPattern {
     }
     if (!with_mask) return claim;
     claim.nodes.push_back(masked);
-    cover_mask(claim);
     claim.outputs = {{masked, 0}};
     if (p.summed) {
       claim.nodes.push_back(sum);

@@ -1,8 +1,7 @@
 // What works on one row of the last axis at a time, in f32: softmax and its losses, layer norm and RMS norm. Other axes
 // and types are decomposed.
-#include <unordered_set>
-
 #include "backends/cpu/loops.h"
+#include "backends/cpu/reach.h"
 #include "backends/cpu/tile/norm_kernels.h"
 #include "backends/cpu/tile/softmax_kernels.h"
 
@@ -120,20 +119,6 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
                           });
   claim.in_place = {{0, 0}};
   claims.push_back(std::move(claim));
-}
-
-bool depends_on(const ir::Value& value, const ir::Node* node) {
-  std::unordered_set<const ir::Node*> seen;
-  std::vector<const ir::Node*> stack{value.node.get()};
-  while (!stack.empty()) {
-    const ir::Node* next = stack.back();
-    stack.pop_back();
-    if (next == node) return true;
-    // Inputs are older than what reads them.
-    if (next->id < node->id || !seen.insert(next).second) continue;
-    for (const ir::Value& input : next->inputs) stack.push_back(input.node.get());
-  }
-  return false;
 }
 
 // A step wants loss and gradient of the same logits: the sums of exponentials are taken once.

@@ -1,0 +1,94 @@
+#include "compiler/passes/clusters.h"
+
+#include <algorithm>
+
+namespace varve::compiler {
+namespace {
+
+using backend::Reduce;
+
+// What reads it must see the rounded value.
+bool rounds(const ir::Node& node) {
+  if (!node.is("cast")) return false;
+  const DType from = node.inputs[0].type().dtype, to = node.types[0].dtype;
+  if (to == boolean || from == boolean) return false;  // flags are exact in every type
+  return size_of(to) < size_of(from) || is_floating(from) != is_floating(to) || (is_floating(to) && size_of(to) == 2);
+}
+
+bool reads(const ir::Node& node, const ir::Value& value) {
+  return std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
+}
+
+}  // namespace
+
+Reduce reduction(const ir::Node& node) {
+  if (node.is("sum")) return Reduce::sum;
+  if (node.is("prod")) return Reduce::prod;
+  if (node.is("max")) return Reduce::max;
+  if (node.is("min")) return Reduce::min;
+  return Reduce::none;
+}
+
+bool ends_group(const ir::Node& node) { return reduction(node) != Reduce::none || rounds(node); }
+
+Clusters::Clusters(const Draft& draft) : order(ir::topological(draft.graph)) {
+  for (std::size_t i = 0; i < order.size(); ++i) position[order[i].get()] = static_cast<int>(i);
+  std::unordered_set<const ir::Node*> covered;
+  for (const Unit& unit : draft.units)
+    for (const ir::NodePtr& node : unit.claim.nodes) covered.insert(node.get());
+  of.assign(order.size(), -1);
+  users.resize(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const ir::Value& input : order[i]->inputs) users[at(input.node)].push_back(static_cast<int>(i));
+    loose.push_back(!covered.count(order[i].get()) && !is_view(*order[i]) && order[i]->op != &ir::input_op());
+  }
+  // A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
+  for (const Unit& unit : draft.units) {
+    std::vector<int> members;
+    for (const ir::NodePtr& node : unit.claim.nodes) members.push_back(static_cast<int>(at(node)));
+    for (const int a : members)
+      for (const int b : members)
+        if (a != b) users[static_cast<std::size_t>(a)].push_back(b);
+  }
+  for (const ir::Value& output : draft.graph.outputs) outputs.insert(output);
+  for (const auto& [in, out] : draft.graph.updates)
+    state.insert(draft.graph.inputs[static_cast<std::size_t>(in)].get());
+}
+
+bool Clusters::is_constant(const ir::NodePtr& node) const {
+  return node->is("fill") && node->types[0].shape.rank() == 0 && loose[at(node)] && !outputs.count({node, 0});
+}
+
+std::vector<ir::Value> Clusters::inputs_of(const std::vector<int>& nodes) const {
+  const std::unordered_set<int> inside(nodes.begin(), nodes.end());
+  std::unordered_set<ir::Value, ir::ValueHash> seen;
+  std::vector<ir::Value> inputs;
+  for (const int n : nodes)
+    for (const ir::Value& input : order[static_cast<std::size_t>(n)]->inputs)
+      if (!inside.count(static_cast<int>(at(input.node))) && !is_constant(input.node) && seen.insert(input).second)
+        inputs.push_back(input);
+  return inputs;
+}
+
+Readers Clusters::readers_of(const ir::Value& value) const {
+  Readers readers;
+  readers.others = outputs.count(value) > 0;
+  const int home = of[at(value.node)];
+  std::unordered_set<int> seen;
+  for (const int user : users[at(value.node)]) {
+    if (!reads(*order[static_cast<std::size_t>(user)], value)) continue;
+    const int reader = of[static_cast<std::size_t>(user)];
+    if (reader < 0) readers.others = true;
+    if (reader >= 0 && reader != home && seen.insert(reader).second) readers.clusters.push_back(reader);
+  }
+  return readers;
+}
+
+bool Clusters::is_stored(const ir::Value& value) const {
+  if (of[at(value.node)] < 0 || reduction(*value.node) != Reduce::none) return true;
+  if (sunk.count(value)) return false;
+  const Readers readers = readers_of(value);
+  return readers.others || !readers.clusters.empty();
+}
+
+}  // namespace varve::compiler
