@@ -12,10 +12,10 @@ class Gru final : public CellKernel {
   enum Out : std::size_t { kY, kH, kGates };
 
   explicit Gru(const CellCall& call)
-      : CellKernel(call, {.product = {.k = call.shape.width, .n = 3 * call.shape.width, .accumulate = true},
-                          .hidden = kHidden,
-                          .lengths = kLengths,
-                          .lane_floats = 7 * call.shape.width}) {}
+      : CellKernel(call,
+                   {.factors = {{{.k = call.shape.width, .n = 3 * call.shape.width, .accumulate = true}, kHidden}},
+                    .lengths = kLengths,
+                    .lane_floats = 7 * call.shape.width}) {}
 
  protected:
   void run_block(const RunArgs& args, const Lane& lane) const override {
@@ -47,8 +47,8 @@ class GruGrad final : public CellKernel {
 
   explicit GruGrad(const CellCall& call)
       : CellKernel(call,
-                   {.product = {.k = 3 * call.shape.width, .n = call.shape.width, .turned = true, .accumulate = true},
-                    .hidden = kHidden,
+                   {.factors = {{{.k = 3 * call.shape.width, .n = call.shape.width, .turned = true, .accumulate = true},
+                                 kHidden}},
                     .lengths = kLengths}) {}
 
  protected:

@@ -3,6 +3,7 @@
 #include "base/convert.h"
 #include "base/levers.h"
 #include "base/text.h"
+#include "base/threads.h"
 
 namespace varve::cpu {
 
@@ -55,42 +56,71 @@ void SequenceBlock::add(const float* dy, float* d) const {
 
 // ---- kernels
 
-CellKernel::CellKernel(CellCall call, const Spec& spec)
-    : call_(std::move(call)),
-      spec_(spec),
-      blocks_(RowBlocks::of(call_.shape.batch, call_.setting)),
-      product_(spec.product, blocks_, call_.setting) {}
+CellKernel::CellKernel(CellCall call, Spec spec)
+    : call_(std::move(call)), spec_(std::move(spec)), blocks_(RowBlocks::of(call_.shape.batch, call_.setting)) {
+  for (const Factor& factor : spec_.factors) factors_.emplace_back(factor.product);
+}
+
+// Room behind the last row too: products read whole vectors.
+std::size_t CellKernel::lane_bytes() const {
+  return spec_.lane_floats == 0 ? 0 : float_bytes(spec_.lane_floats * blocks_.block + plain::vector_columns());
+}
 
 std::size_t CellKernel::scratch_bytes() const {
-  return Lengths::scratch_bytes(has_lengths(), call_.shape.batch) + product_.scratch_bytes() +
+  std::size_t bytes = Lengths::scratch_bytes(call_.has_input(spec_.lengths), call_.shape.batch);
+  for (const StepProduct& factor : factors_) bytes += factor.scratch_bytes();
+  return bytes + sum_bytes() * static_cast<std::size_t>(sums()) +
          lane_bytes() * static_cast<std::size_t>(blocks_.lanes);
 }
 
 void CellKernel::run(const RunArgs& args) {
   const SequenceShape& shape = call_.shape;
+  const bool vary = call_.has_input(spec_.lengths);
   Carver memory(static_cast<std::byte*>(args.scratch));
-  auto* numbers = memory.take<std::byte>(Lengths::scratch_bytes(has_lengths(), shape.batch));
-  auto* product = memory.take<std::byte>(product_.scratch_bytes());
-  auto* own = memory.take<std::byte>(0);
+  auto* numbers = memory.take<std::byte>(Lengths::scratch_bytes(vary, shape.batch));
   const Lengths lengths =
-      has_lengths() ? Lengths(shape, args.in[call_.in[spec_.lengths]], call_.lengths, numbers) : Lengths(shape.steps);
-  const StepProduct::Weights weights = product_.load(call_.input(args, spec_.hidden), product);
+      vary ? Lengths(shape, args.in[call_.in[spec_.lengths]], call_.lengths, numbers) : Lengths(shape.steps);
+  std::array<const float*, kMostFactors> weights{};
+  for (std::size_t f = 0; f < factors_.size(); ++f)
+    weights[f] = factors_[f].load(call_.input(args, spec_.factors[f].weights),
+                                  memory.take<std::byte>(factors_[f].scratch_bytes()));
+  const std::int64_t stride = static_cast<std::int64_t>(sum_bytes() / sizeof(float));
+  auto* sums = memory.take<float>(static_cast<std::size_t>(stride * this->sums()));
+  auto* own = memory.take<std::byte>(0);
+  std::fill_n(sums, stride * this->sums(), 0.f);
   blocks_.each([&](std::int64_t lane, std::int64_t first, std::int64_t rows) {
     auto* scratch = reinterpret_cast<float*>(own + lane * static_cast<std::int64_t>(lane_bytes()));
-    run_block(args, {{shape, lengths, lane, first, rows, lengths.longest(first, rows)}, weights, scratch});
+    const std::int64_t which = call_.setting.deterministic ? first / blocks_.block : lane;
+    run_block(
+        args,
+        {{shape, lengths, lane, first, rows, lengths.longest(first, rows)}, weights, scratch, sums + which * stride});
+  });
+  add_up(sums);
+  finish(args, sums);
+}
+
+// All into the first, in the order of the blocks.
+void CellKernel::add_up(float* sums) const {
+  const std::int64_t stride = static_cast<std::int64_t>(sum_bytes() / sizeof(float)), count = this->sums();
+  if (count == 1) return;
+  parallel_for(spec_.sum_floats, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = 1; part < count; ++part)
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) sums[i] += sums[part * stride + i];
   });
 }
 
 // ---- claims
 
-namespace {
-
-std::string refusal_of(const ir::Node& node, const CellOffer& offer) {
+std::string cell_refusal(const ir::Node& node, const CellOffer& offer) {
+  if (!lever("recurrent")) return kLeftOut;
   const TensorType& sequence = node.inputs[offer.sequence].type();
   const Shape& hidden = node.inputs[offer.hidden].type().shape;
   if (sequence.dtype != f32) return name(sequence.dtype);
   return sequence.shape[1] == 0 || hidden.numel() == 0 ? "an empty batch or state" : "";
 }
+
+namespace {
 
 bool is_zero(const ir::Value& value) {
   const ir::Node& node = *value.node;
@@ -102,47 +132,42 @@ bool contains(const std::vector<std::size_t>& list, std::size_t i) {
   return std::find(list.begin(), list.end(), i) != list.end();
 }
 
-// The claim without what need not be read or written, and where the rest went.
-void leave_out(const backend::Site& site, const CellOffer& offer, Claim& claim, CellCall& call) {
-  const ir::Node& node = site.node();
-  claim.inputs.clear();
-  claim.outputs.clear();
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const bool out = contains(offer.zero_inputs, i) && is_zero(node.inputs[i]);
+}  // namespace
+
+CellClaim cell_claim(const backend::Site& site, const ir::NodePtr& node, const CellOffer& offer) {
+  const Shape& sequence = node->inputs[offer.sequence].type().shape;
+  Claim claim;
+  claim.kernel = cat("cpu ", offer.op);
+  claim.nodes = {node};
+  CellCall call{.attrs = node->attrs,
+                .shape = {sequence[0], sequence[1], node->inputs[offer.hidden].type().shape[0]},
+                .setting = Setting::now(),
+                .in = {},
+                .out = {},
+                .lengths = node->inputs.back().type().dtype};
+  for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+    const bool out = contains(offer.zero_inputs, i) && is_zero(node->inputs[i]);
     call.in.push_back(out ? -1 : static_cast<int>(claim.inputs.size()));
-    if (!out) claim.inputs.push_back(node.inputs[i]);
+    if (!out) claim.inputs.push_back(node->inputs[i]);
   }
-  for (std::size_t o = 0; o < node.types.size(); ++o) {
-    const ir::Value value{site.root(), static_cast<int>(o)};
+  for (std::size_t o = 0; o < node->types.size(); ++o) {
+    const ir::Value value{node, static_cast<int>(o)};
     const bool out = contains(offer.residuals, o) && site.users(value).empty() && !site.is_output(value);
     call.out.push_back(out ? -1 : static_cast<int>(claim.outputs.size()));
     if (!out) claim.outputs.push_back(value);
   }
-  claim.in_place.clear();
   for (const auto& [o, i] : offer.in_place) {
     const int to = call.out[static_cast<std::size_t>(o)], from = call.in[static_cast<std::size_t>(i)];
     if (to >= 0 && from >= 0) claim.in_place.push_back({to, from});
   }
+  return {std::move(claim), std::move(call)};
 }
-
-}  // namespace
 
 void offer_cell(ClaimMap& map, const CellOffer& offer) {
   map[offer.op].push_back([offer](const backend::Site& site, std::vector<Claim>& claims) {
-    const ir::Node& node = site.node();
-    const std::string kernel = cat("cpu ", offer.op);
-    if (!lever("recurrent")) return claims.push_back(Claim::no(kernel, kLeftOut));
-    if (const std::string refusal = refusal_of(node, offer); !refusal.empty())
-      return claims.push_back(Claim::no(kernel, refusal));
-    const Shape& sequence = node.inputs[offer.sequence].type().shape;
-    CellCall call{.attrs = node.attrs,
-                  .shape = {sequence[0], sequence[1], node.inputs[offer.hidden].type().shape[0]},
-                  .setting = Setting::now(),
-                  .in = {},
-                  .out = {},
-                  .lengths = node.inputs.back().type().dtype};
-    Claim claim = Claim::of(kernel, site.root(), {});
-    leave_out(site, offer, claim, call);
+    if (const std::string refusal = cell_refusal(site.node(), offer); !refusal.empty())
+      return claims.push_back(Claim::no(cat("cpu ", offer.op), refusal));
+    auto [claim, call] = cell_claim(site, site.root(), offer);
     claim.prepare = [call, prepare = offer.prepare](const std::vector<Port>&, const std::vector<Port>&) {
       return prepare(call);
     };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -16,6 +17,11 @@ namespace varve::cpu {
 
 struct SequenceShape {
   std::int64_t steps = 0, batch = 0, width = 0;  // T, B, H
+};
+
+// The layer's own input, where a kernel takes it: element (t, b, i) at t * step + b * row + i * column.
+struct SequenceInput {
+  std::int64_t features = 0, step = 0, row = 0, column = 1;
 };
 
 // Rows of one block, step by step: data of a block of [T, B, columns], or a few steps of it kept in turns.
@@ -94,57 +100,77 @@ inline void copy(const float* from, std::int64_t count, float* to) {
   if (from != to) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
 }
 
-// What a recurrent kernel is made from. Operands are numbered as in the record; those that need not be read (gradients
-// that are zero) or written (what only a gradient would read) are left out of the claim.
+// What a recurrent kernel is made from. Operands are numbered as in the record, further ones of a larger pattern behind
+// them; those that need not be read (gradients that are zero) or written (what only a gradient would read) are left out
+// of the claim.
 struct CellCall {
   Attrs attrs;
   SequenceShape shape;
   Setting setting;
-  std::vector<int> in, out;  // places in the claim; -1: left out
+  std::vector<int> in, out;  // places in the claim; -1 or none: left out
   DType lengths = i64;
+  SequenceInput x = {};
 
+  bool has_input(std::size_t i) const { return i < in.size() && in[i] >= 0; }
+  bool has_output(std::size_t i) const { return i < out.size() && out[i] >= 0; }
   const float* input(const backend::RunArgs& args, std::size_t i) const {
-    return in[i] < 0 ? nullptr : floats(args.in[in[i]]);
+    return has_input(i) ? floats(args.in[in[i]]) : nullptr;
   }
   float* output(const backend::RunArgs& args, std::size_t i) const {
-    return out[i] < 0 ? nullptr : floats(args.out[out[i]]);
+    return has_output(i) ? floats(args.out[out[i]]) : nullptr;
   }
 };
 
-// The part that all cells have in common: blocks, the product with the hidden weights, lengths, scratch.
+// The part that all cells have in common: blocks, products with packed weights, lengths, scratch.
 class CellKernel : public backend::Kernel {
  public:
-  struct Spec {
+  struct Factor {
     StepSpec product;
-    std::size_t hidden = 0, lengths = 0;  // inputs; lengths may be one too many
-    std::int64_t lane_floats = 0;         // scratch for each lane, for each row of its block
+    std::size_t weights = 0;  // input
   };
-  CellKernel(CellCall call, const Spec& spec);
+  struct Spec {
+    std::vector<Factor> factors;
+    std::size_t lengths = 0;       // input; may be left out
+    std::int64_t lane_floats = 0;  // scratch for each lane, for each row of its block
+    std::int64_t sum_floats = 0;   // sums over all blocks: zero at first, added up in the end
+  };
+  CellKernel(CellCall call, Spec spec);
 
   std::size_t scratch_bytes() const;
   void run(const backend::RunArgs& args) final;
 
  protected:
+  static constexpr std::size_t kMostFactors = 2;
   struct Lane {
     SequenceBlock block;
-    StepProduct::Weights weights;
+    std::array<const float*, kMostFactors> weights;  // packed
     float* scratch;
+    float* sums;
   };
   virtual void run_block(const backend::RunArgs& args, const Lane& lane) const = 0;
+  virtual void finish(const backend::RunArgs&, const float* /*sums*/) const {}
 
   const CellCall& call() const { return call_; }
+  // By the first factor, with dense operands.
   void multiply(const Lane& lane, const float* a, float* c) const {
-    product_.run(lane.weights, lane.block.lane, lane.block.rows, a, c);
+    factors_[0].run(lane.weights[0], lane.block.rows, a, c);
+  }
+  void multiply(const Lane& lane, std::size_t factor, const plain::Left& a, const plain::Start& start, float* c,
+                std::int64_t c_row) const {
+    factors_[factor].run(lane.weights[factor], lane.block.rows, a, start, c, c_row);
   }
 
  private:
-  bool has_lengths() const { return spec_.lengths < call_.in.size(); }
-  std::size_t lane_bytes() const { return float_bytes(spec_.lane_floats * blocks_.block); }
+  std::size_t lane_bytes() const;
+  std::size_t sum_bytes() const { return float_bytes(spec_.sum_floats); }
+  // One for each lane; where bits must not depend on the threads, one for each block.
+  std::int64_t sums() const { return call_.setting.deterministic ? blocks_.count() : blocks_.lanes; }
+  void add_up(float* sums) const;
 
   CellCall call_;
   Spec spec_;
   RowBlocks blocks_;
-  StepProduct product_;
+  std::vector<StepProduct> factors_;
 };
 
 template <class K>
@@ -164,6 +190,14 @@ struct CellOffer {
   std::vector<std::pair<int, int>> in_place = {};
   backend::Prepared (*prepare)(const CellCall& call) = nullptr;
 };
+// Why the node is none of ours; empty: it is.
+std::string cell_refusal(const ir::Node& node, const CellOffer& offer);
+// The claim of the node alone, without `prepare`, and the call that goes with it.
+struct CellClaim {
+  backend::Claim claim;
+  CellCall call;
+};
+CellClaim cell_claim(const backend::Site& site, const ir::NodePtr& node, const CellOffer& offer);
 void offer_cell(ClaimMap& map, const CellOffer& offer);
 
 void add_lstm_claims(ClaimMap& map);

@@ -16,8 +16,7 @@ class Rnn final : public CellKernel {
   enum Out : std::size_t { kY, kH };
 
   explicit Rnn(const CellCall& call)
-      : CellKernel(call, {.product = {.k = call.shape.width, .n = call.shape.width, .accumulate = true},
-                          .hidden = kHidden,
+      : CellKernel(call, {.factors = {{{.k = call.shape.width, .n = call.shape.width, .accumulate = true}, kHidden}},
                           .lengths = kLengths}),
         activation_(activation_of(call)) {}
 
@@ -48,8 +47,7 @@ class RnnGrad final : public CellKernel {
   enum Out : std::size_t { kDpre, kDh0 };
 
   explicit RnnGrad(const CellCall& call)
-      : CellKernel(call, {.product = {.k = call.shape.width, .n = call.shape.width, .turned = true},
-                          .hidden = kHidden,
+      : CellKernel(call, {.factors = {{{.k = call.shape.width, .n = call.shape.width, .turned = true}, kHidden}},
                           .lengths = kLengths}),
         activation_(activation_of(call)) {}
 

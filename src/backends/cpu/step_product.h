@@ -2,13 +2,10 @@
 // each goes its own way through time, on one thread: no waiting between steps, and the weights are packed once for all.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "backends/cpu/dnn_product.h"
-#include "backends/cpu/plain/gemm.h"
+#include "backends/cpu/plain/panels.h"
 #include "backends/cpu/team.h"
 #include "base/threads.h"
 
@@ -43,32 +40,18 @@ struct StepSpec {
 
 class StepProduct {
  public:
-  // The weights of one run.
-  struct Weights {
-    std::array<const void*, 2> of_shape{};
-    std::byte* lanes = nullptr;
-  };
+  explicit StepProduct(const StepSpec& spec) : spec_(spec) {}
 
-  StepProduct(const StepSpec& spec, const RowBlocks& blocks, const Setting& setting);
-
-  std::size_t scratch_bytes() const { return weight_bytes_ + lane_bytes_ * static_cast<std::size_t>(blocks_.lanes); }
-  Weights load(const float* w, void* scratch) const;  // before the lanes start
-  void run(const Weights& weights, std::int64_t lane, std::int64_t rows, const float* a, float* c) const;
+  std::size_t scratch_bytes() const;
+  // The weights of one run, packed: before the lanes start.
+  const float* load(const float* w, void* scratch) const;
+  void run(const float* weights, std::int64_t rows, const float* a, float* c) const;
+  // c = start + a·w, with a and c at these distances between rows.
+  void run(const float* weights, std::int64_t rows, const plain::Left& a, const plain::Start& start, float* c,
+           std::int64_t c_row) const;
 
  private:
-  bool prepare_library();
-  void prepare_plain();
-  std::vector<std::int64_t> shapes() const;  // rows that blocks have: one number or two
-
   StepSpec spec_;
-  RowBlocks blocks_;
-  int threads_;
-  std::size_t weight_bytes_ = 0, lane_bytes_ = 0;
-  std::vector<plain::Gemm> plain_;  // one for each shape; empty where the library multiplies
-#ifdef VARVE_HAS_ONEDNN
-  std::vector<std::vector<dnn::Matmul>> library_;  // of each lane, for each shape
-  std::vector<std::size_t> packed_at_;             // of each shape, in the scratch
-#endif
 };
 
 }  // namespace varve::cpu

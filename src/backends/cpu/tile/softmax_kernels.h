@@ -36,4 +36,11 @@ std::int64_t softmax_cross_entropy(const float* logits, Labels labels, float* lo
 std::int64_t softmax_cross_entropy_grad(const float* logits, const float* lse, Labels labels, RowScale scale,
                                         float* dlogits, Matrix shape);
 
+// Both for one row, in place: the gradient takes the logits' place. Returns the loss. A label that is no column gives
+// NaN for all.
+float cross_entropy_in_place(float* logits, std::int64_t columns, std::int64_t label, float scale);
+
+// The label of a row, or -1 when it is no column.
+std::int64_t label_of(Labels labels, std::int64_t row, std::int64_t columns);
+
 }  // namespace varve::cpu

@@ -1,0 +1,128 @@
+// The last layer of a classifier, its loss and their gradients in one kernel: when, when not, and right either way.
+#include "against_reference.h"
+#include "base/threads.h"
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+using namespace test;
+
+const char* const kKernel = "cpu dense+cross_entropy+gradients  <-";
+
+struct Classifier {
+  std::int64_t rows = 520, features = 17, classes = 300;
+  bool bias = true;
+  Shape labels = {};  // other than [rows]
+  DType dtype = i64;
+
+  Tensors inputs() const {
+    const Tensor number = (values({rows}, 9) + 1) * (0.4999f * static_cast<float>(classes));
+    const Tensor label = minimum(cast(number, dtype), classes - 1);
+    return {values({rows, features}, 1), values({features, classes}, 2), values({classes}, 3),
+            reshape(label, labels.rank() == 0 ? Shape{rows} : labels)};
+  }
+  Tensor logits(const Tensors& in) const {
+    const Tensor y = linear(in[0], in[1], bias ? in[2] : Tensor());
+    if (labels.rank() == 0) return y;
+    Shape shape = labels;
+    shape.push_back(classes);
+    return reshape(y, shape);
+  }
+  Function step(std::vector<std::size_t> wanted = {0, 1, 2}) const {
+    if (!bias) std::erase(wanted, std::size_t{2});
+    return [*this, wanted](const Tensors& in) {
+      const Tensor loss = cross_entropy(logits(in), in[3]);
+      Tensors of;
+      for (const std::size_t i : wanted) of.push_back(in[i]);
+      Tensors results = gradients(loss, of);
+      results.push_back(loss);
+      return results;
+    };
+  }
+};
+
+TEST(CpuClassLoss, LossAndAllGradientsInOneKernel) {
+  for (const Classifier& c :
+       {Classifier{}, Classifier{.bias = false}, Classifier{.rows = 521, .features = 1, .classes = 1001},
+        Classifier{.labels = {20, 26}}, Classifier{.rows = 700, .features = 33, .classes = 256, .dtype = i32}}) {
+    const std::string text = checked(c.step(), c.inputs());
+    expect_kernel(text, kKernel);
+    expect_no_kernel(text, "onednn matmul");
+  }
+}
+
+TEST(CpuClassLoss, ManyBlocks) {
+  const Classifier c{.features = 3, .classes = 12000};
+  expect_kernel(checked(c.step(), c.inputs()), kKernel);
+}
+
+TEST(CpuClassLoss, OnlyTheGradientsThatAreWanted) {
+  const Classifier c;
+  for (const std::vector<std::size_t>& wanted : std::vector<std::vector<std::size_t>>{{0}, {1}, {2}, {0, 2}})
+    expect_kernel(checked(c.step(wanted), c.inputs()), kKernel);
+}
+
+TEST(CpuClassLoss, FewRowsOrClassesAreLeftToOthers) {
+  for (const Classifier& c : {Classifier{.rows = 17}, Classifier{.classes = 1}, Classifier{.classes = 7},
+                              Classifier{.rows = 520, .features = 140}})
+    expect_no_kernel(checked(c.step(), c.inputs()), kKernel);
+}
+
+TEST(CpuClassLoss, WhatOthersReadIsNotHidden) {
+  const Classifier c;
+  const auto with = [&](const std::function<Tensor(const Tensor& logits, const Tensor& loss)>& extra) {
+    expect_no_kernel(checked(
+                         [&](const Tensors& in) {
+                           const Tensor logits = c.logits(in), loss = cross_entropy(logits, in[3]);
+                           Tensors results = gradients(loss, {in[0], in[1]});
+                           results.push_back(extra(logits, loss));
+                           return results;
+                         },
+                         c.inputs()),
+                     kKernel);
+  };
+  with([](const Tensor& logits, const Tensor&) { return logits; });
+  with([](const Tensor& logits, const Tensor&) { return argmax(logits).to(f32); });
+  with([](const Tensor& logits, const Tensor& loss) { return gradients(loss, {logits})[0]; });
+  with([](const Tensor& logits, const Tensor&) { return cross_entropy(logits, zeros({520}, i64)); });
+}
+
+TEST(CpuClassLoss, AWeightOfTheLossThatComesFromTheLogitsForbidsIt) {
+  const Classifier c;
+  expect_no_kernel(checked(
+                       [&](const Tensors& in) {
+                         const Tensor losses = cross_entropy(c.logits(in), in[3], Reduction::none);
+                         const Tensor total = sum(losses * losses);
+                         return Tensors{total, gradients(total, {in[1]})[0]};
+                       },
+                       c.inputs()),
+                   kKernel);
+}
+
+TEST(CpuClassLoss, ALabelOutOfRangeIsAnErrorAtTheRead) {
+  const Classifier c;
+  Tensors in = c.inputs();
+  in[3] = where(arange(520) == 300, 777, in[3]);
+  try {
+    run_on("cpu", c.step(), in);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("777"), std::string::npos) << e.what();
+  }
+}
+
+TEST(CpuClassLoss, TheSameBitsForAnyNumberOfThreads) {
+  const int before = threads();
+  const Classifier c{.rows = 700};
+  set_threads(1);
+  const Outcome one = run_on("cpu", c.step(), c.inputs());
+  for (const int count : {2, 3, 5}) {
+    set_threads(count);
+    EXPECT_EQ(run_on("cpu", c.step(), c.inputs()).results, one.results) << count << " threads";
+  }
+  set_threads(before);
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,160 @@
+// LSTM layers as one kernel each way: when the CPU backend takes them, when it must not, and that the results are the
+// reference's either way.
+#include "against_reference.h"
+#include "base/threads.h"
+
+namespace varve {
+namespace {
+
+using namespace test;
+
+struct Layer {
+  std::int64_t steps = 5, batch = 17, features = 7, width = 33;
+  bool bias = true, states = false, lengths = false, backward = false, sequences = true;
+  int layers = 1;
+
+  // Sequences first, as layers get them; then for each layer and direction weights, bias and states.
+  Tensors inputs() const {
+    Tensors in{values({batch, steps, features}, 1)};
+    unsigned seed = 2;
+    for (int layer = 0; layer < layers; ++layer)
+      for (int direction = 0; direction < directions(); ++direction) {
+        in.push_back(values({layer == 0 ? features : directions() * width, 4 * width}, seed++) * 0.4f);
+        in.push_back(values({width, 4 * width}, seed++) * 0.3f);
+        in.push_back(values({4 * width}, seed++));
+        in.push_back(values({batch, width}, seed++));
+        in.push_back(values({batch, width}, seed++));
+      }
+    return in;
+  }
+  int directions() const { return backward ? 2 : 1; }
+
+  Tensor loss(const Tensors& in) const {
+    std::vector<RecurrentWeights> weights;
+    RecurrentOptions options{.bidirectional = backward};
+    for (std::size_t at = 1; at < in.size(); at += 5) {
+      weights.push_back({in[at], in[at + 1], bias ? in[at + 2] : Tensor()});
+      if (!states) continue;
+      options.h0.push_back(in[at + 3]);
+      options.c0.push_back(in[at + 4]);
+    }
+    if (lengths) options.lengths = minimum(arange(batch) % (steps + 2), steps);
+    const RecurrentResult result = lstm(transpose(in[0], {1, 0, 2}), weights, options);
+    const Tensor last = sum(square(result.h.back())) + sum(result.c.back() * 0.5f);
+    return sequences ? last + sum(square(result.y)) : last;
+  }
+
+  // The loss and the gradients of all that takes part in it.
+  Function step() const {
+    return [*this](const Tensors& in) {
+      const Tensor total = loss(in);
+      Tensors wanted{in[0]};
+      for (std::size_t at = 1; at < in.size(); at += 5) {
+        wanted.insert(wanted.end(), {in[at], in[at + 1]});
+        if (bias) wanted.push_back(in[at + 2]);
+        if (states) wanted.insert(wanted.end(), {in[at + 3], in[at + 4]});
+      }
+      Tensors results = gradients(total, wanted);
+      results.push_back(total);
+      return results;
+    };
+  }
+};
+
+void expect_whole(const Layer& layer) {
+  const std::string text = checked(layer.step(), layer.inputs());
+  expect_kernel(text, "cpu lstm+input  <-");
+  expect_kernel(text, "cpu lstm gradients  <-");
+  expect_no_kernel(text, "onednn matmul");
+}
+
+TEST(CpuLstm, ALayerIsOneKernelEachWay) {
+  expect_whole({});
+  expect_whole({.steps = 2, .batch = 1, .features = 1, .width = 1});
+  expect_whole({.steps = 3, .batch = 150, .features = 32, .width = 20});  // several blocks of sequences
+}
+
+TEST(CpuLstm, WithAndWithoutWhatIsOptional) {
+  expect_whole({.bias = false});
+  expect_whole({.sequences = false});
+  expect_whole({.states = true});
+  expect_whole({.lengths = true});
+  expect_whole({.states = true, .lengths = true, .sequences = false});
+  expect_whole({.batch = 6, .width = 9, .layers = 2});
+  expect_whole({.batch = 6, .width = 9, .states = true, .lengths = true, .backward = true, .layers = 2});
+}
+
+TEST(CpuLstm, OnlyTheGradientsThatAreWanted) {
+  const Layer layer{.batch = 6, .width = 9};
+  for (const std::size_t wanted : {0, 1, 2, 3}) {
+    const std::string text =
+        checked([&](const Tensors& in) { return Tensors{gradients(layer.loss(in), {in[wanted]})[0]}; }, layer.inputs());
+    expect_kernel(text, "cpu lstm gradients  <-");
+  }
+}
+
+TEST(CpuLstm, ASingleStep) { checked(Layer{.steps = 1}.step(), Layer{.steps = 1}.inputs()); }
+
+TEST(CpuLstm, LargeWeightsAreMultipliedForAllStepsAtOnce) {
+  const Layer layer{.steps = 2, .batch = 3, .features = 130, .width = 200};
+  const std::string text = checked(layer.step(), layer.inputs());
+  expect_kernel(text, "cpu lstm  <-");
+  expect_kernel(text, "cpu lstm_grad  <-");
+}
+
+TEST(CpuLstm, TheSameWeightsForInputAndState) {
+  const Layer layer{.batch = 4, .features = 9, .width = 9};
+  checked(
+      [&](const Tensors& in) {
+        Tensors tied = in;
+        tied[2] = tied[1];
+        const Tensor total = layer.loss(tied);
+        return Tensors{total, gradients(total, {in[1]})[0]};
+      },
+      layer.inputs());
+}
+
+TEST(CpuLstm, ASumOfTheGatesGradientElsewhereIsNotLost) {
+  // The input's gradient is read as the gradient of two products.
+  const Layer layer{.batch = 4, .width = 9};
+  checked(
+      [&](const Tensors& in) {
+        Tensors shared = in;
+        shared[3] = in[3] + sum(in[1], {.axes = Axes{0}});
+        const Tensor total = layer.loss(shared);
+        return Tensors{gradients(total, {in[1]})[0], gradients(total, {in[3]})[0]};
+      },
+      layer.inputs());
+}
+
+class ThreadsRestored {
+ public:
+  ~ThreadsRestored() {
+    set_threads(threads_);
+    set_deterministic(deterministic_);
+  }
+
+ private:
+  int threads_ = threads();
+  bool deterministic_ = deterministic();
+};
+
+TEST(CpuLstm, TheSameBitsForAnyNumberOfThreads) {
+  const ThreadsRestored restored;
+  const Layer layer{.batch = 70, .width = 9, .states = true, .lengths = true};
+  set_deterministic(true);
+  set_threads(1);
+  const Outcome one = run_on("cpu", layer.step(), layer.inputs());
+  for (const int count : {2, 3, 4}) {
+    set_threads(count);
+    EXPECT_EQ(run_on("cpu", layer.step(), layer.inputs()).results, one.results) << count << " threads";
+  }
+}
+
+TEST(CpuLstm, ARunRepeatsBitForBit) {
+  const Layer layer{.batch = 150, .width = 9};
+  EXPECT_EQ(run_on("cpu", layer.step(), layer.inputs()).results, run_on("cpu", layer.step(), layer.inputs()).results);
+}
+
+}  // namespace
+}  // namespace varve

@@ -1,0 +1,77 @@
+// Products of operands as they lie, against plain loops.
+#include "backends/cpu/plain/panels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace varve::cpu::plain {
+namespace {
+
+std::vector<float> numbers(std::int64_t count, int seed) {
+  std::vector<float> v(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < v.size(); ++i)
+    v[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(seed)) % 13) - 6;
+  return v;
+}
+
+struct Case {
+  std::int64_t m, n, k;
+  bool turned_a, turned_b, packed, start_row;
+};
+
+// Small integers: every sum is exact, in any order.
+void expect_product(const Case& c) {
+  const std::int64_t room = vector_columns(), c_row = c.n + 3;
+  const auto a = numbers(c.m * c.k, 1), b = numbers(c.k * c.n + room, 2), start = numbers(c.n, 3);
+  std::vector<float> panels(packed_floats(c.k, c.n), NAN), got(static_cast<std::size_t>(c.m * c_row), -99);
+  pack_panels(b.data(), c.k, c.n, c.turned_b, panels.data());
+  multiply({.m = c.m,
+            .n = c.n,
+            .k = c.k,
+            .a = c.turned_a ? Left{a.data(), 1, c.m} : Left{a.data(), c.k, 1},
+            .b = c.packed ? packed_right(panels.data(), c.k) : right_as_it_lies(b.data(), c.n),
+            .start = {c.start_row ? start.data() : nullptr, 0},
+            .c = got.data(),
+            .c_row = c_row});
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  for (std::int64_t i = 0; i < c.m; ++i)
+    for (std::int64_t j = 0; j < c_row; ++j) {
+      float want = j < c.n ? (c.start_row ? start[at(j)] : 0.f) : -99;  // nothing outside is touched
+      for (std::int64_t p = 0; p < c.k && j < c.n; ++p)
+        want += a[at(c.turned_a ? p * c.m + i : i * c.k + p)] * b[at(c.turned_b ? j * c.k + p : p * c.n + j)];
+      ASSERT_EQ(got[at(i * c_row + j)], want) << c.m << "x" << c.n << "x" << c.k << " at " << i << ", " << j;
+    }
+}
+
+TEST(Panels, ProductsOfAllSizes) {
+  for (const std::int64_t m : {1, 2, 7, 8, 13})
+    for (const std::int64_t n : {1, 7, 16, 33, 47, 48, 49, 100})
+      for (const std::int64_t k : {0, 1, 5, 40})
+        for (const bool packed : {false, true})
+          for (const bool turned : {false, true})
+            expect_product({.m = m,
+                            .n = n,
+                            .k = k,
+                            .turned_a = turned,
+                            .turned_b = turned && packed,
+                            .packed = packed,
+                            .start_row = turned});
+}
+
+TEST(Panels, SumsOfColumns) {
+  for (const std::int64_t n : {1, 15, 16, 50}) {
+    const auto data = numbers(9 * n, 4);
+    std::vector<float> sums(static_cast<std::size_t>(n), 1.f);
+    add_columns(data.data(), n, 9, n, sums.data());
+    for (std::int64_t j = 0; j < n; ++j) {
+      float want = 1;
+      for (std::int64_t i = 0; i < 9; ++i) want += data[static_cast<std::size_t>(i * n + j)];
+      EXPECT_EQ(sums[static_cast<std::size_t>(j)], want);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varve::cpu::plain
