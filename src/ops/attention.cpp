@@ -1,13 +1,38 @@
 // Scaled dot-product attention.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/recurrent.h"
 #include "varve/ops.h"
 
 namespace varve {
 namespace {
+
+// The compiler moves heads inside, [.., T, heads, D], where a projection left them so: it saves copies. The rules below
+// see them outside, [.., heads, T, D].
+bool inside(const Attrs& attrs) { return attrs.flag("heads_inside"); }
+
+Shape outside(Shape shape, const Attrs& attrs) {
+  if (inside(attrs)) std::swap(shape[shape.rank() - 3], shape[shape.rank() - 2]);
+  return shape;
+}
+
+// There and back.
+Tensor swapped(const Tensor& x, const Attrs& attrs) {
+  if (!inside(attrs)) return x;
+  Ints order;
+  for (int axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
+  std::swap(order[order.size() - 3], order[order.size() - 2]);
+  return transpose(x, order);
+}
+
+std::vector<Tensor> swapped(std::vector<Tensor> tensors, const Attrs& attrs) {
+  for (Tensor& tensor : tensors) tensor = swapped(tensor, attrs);
+  return tensors;
+}
 
 Shape leading(const Shape& shape) { return Shape(Ints(shape.begin(), shape.end() - 2)); }
 
@@ -18,32 +43,39 @@ Shape followed_by(Shape shape, std::int64_t rows, std::int64_t columns) {
 }
 
 // [.., Tq, Tk], the shape of the scores
-Shape scores_shape(const Shape& q, const Shape& k, const Shape& v) {
+Shape scores_shape(const Call& call) {
+  const Shape q = outside(call.in[0].shape, call.attrs), k = outside(call.in[1].shape, call.attrs),
+              v = outside(call.in[2].shape, call.attrs);
   const Shape batch = broadcast(broadcast(leading(q), leading(k), "attention"), leading(v), "attention");
   return followed_by(batch, q[q.rank() - 2], k[k.rank() - 2]);
 }
 
-void check_operands(const std::vector<TensorType>& in) {
+DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+void check_operands(const std::vector<TensorType>& in, const Attrs& attrs) {
   const TensorType &q = in[0], &k = in[1], &v = in[2];
   if (!is_floating(q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype)
     throw Error(
         cat("attention: q, k and v must be of one floating type, got ", q.str(), ", ", k.str(), " and ", v.str(), "."));
+  const int behind = inside(attrs) ? 3 : 2;  // from the axis of time on
   for (const TensorType* type : {&q, &k, &v})
-    if (type->shape.rank() < 2)
-      throw Error(cat("attention: takes q, k, v [.., T, D], got ", q.shape, ", ", k.shape, " and ", v.shape, "."));
+    if (type->shape.rank() < behind)
+      throw Error(cat("attention: takes q, k, v ", behind == 3 ? "[.., T, heads, D]" : "[.., T, D]", ", got ", q.shape,
+                      ", ", k.shape, " and ", v.shape, "."));
   if (q.shape.back() != k.shape.back())
     throw Error(cat("attention: q ", q.shape, " and k ", k.shape, " differ in their last size: ", q.shape.back(),
                     " and ", k.shape.back(), "."));
-  if (k.shape[k.shape.rank() - 2] != v.shape[v.shape.rank() - 2])
-    throw Error(cat("attention: k ", k.shape, " and v ", v.shape, " differ in length: ", k.shape[k.shape.rank() - 2],
-                    " and ", v.shape[v.shape.rank() - 2], "."));
+  const std::int64_t keys = k.shape[k.shape.rank() - behind], values = v.shape[v.shape.rank() - behind];
+  if (keys != values)
+    throw Error(cat("attention: k ", k.shape, " and v ", v.shape, " differ in length: ", keys, " and ", values, "."));
 }
 
+// The result, and for each query the logarithm of its sum of exponentials, which the gradient needs.
 std::vector<TensorType> attention_shape(const Call& call) {
   if (call.in.size() != 3 && call.in.size() != 4)
     throw Error(cat("attention: takes q, k, v and perhaps a mask, got ", call.in.size(), " inputs."));
-  check_operands(call.in);
-  const Shape scores = scores_shape(call.in[0].shape, call.in[1].shape, call.in[2].shape);
+  check_operands(call.in, call.attrs);
+  const Shape scores = scores_shape(call);
   if (call.in.size() == 4) {
     const TensorType& mask = call.in[3];
     if (mask.dtype != boolean && !is_floating(mask.dtype))
@@ -51,7 +83,10 @@ std::vector<TensorType> attention_shape(const Call& call) {
     if (mask.shape.rank() > scores.rank() || broadcast(mask.shape, scores, "attention") != scores)
       throw Error(cat("attention: mask ", mask.shape, " does not broadcast to the scores ", scores, "."));
   }
-  return {{call.in[0].dtype, followed_by(leading(scores), scores[scores.rank() - 2], call.in[2].shape.back())}};
+  const DType dtype = call.in[0].dtype;
+  const std::int64_t queries = scores[scores.rank() - 2];
+  return {{dtype, outside(followed_by(leading(scores), queries, call.in[2].shape.back()), call.attrs)},
+          {wide(dtype), followed_by(leading(scores), queries, 1)}};
 }
 
 // Query i sees keys up to i + Tk - Tq: the last query sees them all.
@@ -59,45 +94,110 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys) {
   return arange(keys) <= arange(queries).reshape({queries, 1}) + (keys - queries);
 }
 
-// softmax(q·kᵀ·scale + mask)·v. A query that may see no key at all gives 0.
-std::vector<Tensor> attention_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
-  const DType dtype = in[0].dtype(), wide = dtype == f64 ? f64 : f32;
-  const std::int64_t queries = in[0].dim(-2), keys = in[1].dim(-2);
-  Tensor scores = matmul(in[0], in[1], {.transpose_b = true}).to(wide) * attrs.number("scale");
-  Tensor allowed;  // undefined: everything
+// q·kᵀ·scale + mask, the lowest finite number where a query may not look, and where it may.
+struct Scores {
+  Tensor values, allowed;  // undefined: everywhere
   bool row_may_be_empty = false;
+};
+
+Scores scores_of(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const DType type = wide(in[0].dtype());
+  const std::int64_t queries = in[0].dim(-2), keys = in[1].dim(-2);
+  Scores scores{matmul(in[0], in[1], {.transpose_b = true}).to(type) * attrs.number("scale"), {}};
   if (attrs.flag("causal")) {
-    allowed = causal_mask(queries, keys);
-    row_may_be_empty = queries > keys;
+    scores.allowed = causal_mask(queries, keys);
+    scores.row_may_be_empty = queries > keys;
   }
   if (in.size() == 4) {
     const bool logical = in[3].dtype() == boolean;
-    if (!logical) scores = scores + in[3].to(wide);
+    if (!logical) scores.values = scores.values + in[3].to(type);
     const Tensor shown = logical ? in[3] : in[3] > -std::numeric_limits<double>::infinity();
-    allowed = allowed.defined() ? allowed && shown : shown;
-    row_may_be_empty = true;
+    scores.allowed = scores.allowed.defined() ? scores.allowed && shown : shown;
+    scores.row_may_be_empty = true;
   }
   // The lowest finite score rather than -inf: a row without any key would otherwise be inf - inf.
-  if (allowed.defined()) scores = where(allowed, scores, static_cast<double>(std::numeric_limits<float>::lowest()));
-  Tensor weights = softmax(scores, -1);
-  if (row_may_be_empty) weights = where(allowed, weights, 0.0);
-  return {matmul(weights.to(dtype), in[2])};
+  if (scores.allowed.defined())
+    scores.values = where(scores.allowed, scores.values, static_cast<double>(std::numeric_limits<float>::lowest()));
+  return scores;
+}
+
+// softmax(q·kᵀ·scale + mask)·v. A query that may see no key at all gives 0, and 0 as its logarithm.
+std::vector<Tensor> attention_parts(const std::vector<Tensor>& given, const Attrs& attrs) {
+  std::vector<Tensor> in = given;
+  for (const std::size_t i : {0, 1, 2}) in[i] = swapped(in[i], attrs);
+  const Scores scores = scores_of(in, attrs);
+  Tensor weights = softmax(scores.values, -1);
+  Tensor lse = logsumexp(scores.values, {.axes = Axes{-1}, .keep = true});
+  if (scores.row_may_be_empty) {
+    weights = where(scores.allowed, weights, 0.0);
+    const Tensor seen = any(scores.allowed, {.axes = Axes{-1}, .keep = true});
+    lse = where(seen, lse, 0.0);
+  }
+  return {swapped(matmul(weights.to(in[0].dtype()), in[2]), attrs), lse};
+}
+
+// Inputs: q, k, v, the logarithms, dy. Outputs: dq, dk, dv.
+std::vector<TensorType> attention_grad_shape(const Call& call) { return {call.in[0], call.in[1], call.in[2]}; }
+
+// p = exp(s - lse), dp = dy·vᵀ, ds = p·(dp - Σ p·dp)·scale
+// dq = ds·k, dk = dsᵀ·q, dv = pᵀ·dy
+std::vector<Tensor> attention_grad_parts(const std::vector<Tensor>& given, const Attrs& attrs) {
+  const DType dtype = given[0].dtype(), type = wide(dtype);
+  const Tensor q = swapped(given[0], attrs), k = swapped(given[1], attrs), v = swapped(given[2], attrs);
+  const Tensor lse = given[3], dy = swapped(given[4], attrs);
+  const Scores scores = scores_of({q, k, v}, attrs);
+  Tensor p = exp(scores.values - lse);
+  if (scores.row_may_be_empty) p = where(scores.allowed, p, 0.0);
+  const Tensor dp = matmul(dy, v, {.transpose_b = true}).to(type);
+  const Tensor mean = sum(p * dp, {.axes = Axes{-1}, .keep = true});
+  const Tensor ds = (p * (dp - mean) * attrs.number("scale")).to(dtype);
+  return swapped({matmul(ds, k), matmul(ds, q, {.transpose_a = true}), matmul(p.to(dtype), dy, {.transpose_a = true})},
+                 attrs);
 }
 
 Cost attention_cost(const Call& call, const std::vector<TensorType>& out) {
-  const Shape scores = scores_shape(call.in[0].shape, call.in[1].shape, call.in[2].shape);
   const double widths = static_cast<double>(call.in[0].shape.back()) + static_cast<double>(call.in[2].shape.back());
-  double bytes = static_cast<double>(out[0].bytes());
+  double bytes = 0;
+  for (const TensorType& type : out) bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : call.in) bytes += static_cast<double>(type.bytes());
-  return {2 * static_cast<double>(scores.numel()) * widths, bytes};
+  return {2 * static_cast<double>(scores_shape(call).numel()) * widths, bytes};
+}
+
+// Scores once more and four products.
+Cost attention_grad_cost(const Call& call, const std::vector<TensorType>& out) {
+  Cost cost = attention_cost(call, out);
+  cost.flops *= 2.5;
+  return cost;
+}
+
+const OpDef attention_grad_op = define(OpRecord{
+    .name = "attention_grad",
+    .doc = "Gradients of attention with respect to q, k and v",
+    .family = "attention",
+    .arity = 5,
+    .shape = attention_grad_shape,
+    .decompose = attention_grad_parts,
+    .cost = attention_grad_cost,
+});
+
+bool broadcasts(const Vjp& v) {
+  const Shape q = leading(outside(v.in[0].shape(), v.attrs));
+  return q != leading(outside(v.in[1].shape(), v.attrs)) || q != leading(outside(v.in[2].shape(), v.attrs));
+}
+
+std::vector<Tensor> attention_vjp(const Vjp& v) {
+  // A mask, heads that several others share, a gradient of the gradient.
+  if (v.in.size() > 3 || broadcasts(v) || v.dys[1].defined()) return through_decomposition(v);
+  return attention_grad_op.call({v.in[0], v.in[1], v.in[2], v.out[1], v.dy}, v.attrs);
 }
 
 const OpDef attention_op = define(OpRecord{
     .name = "attention",
-    .doc = "softmax(q·kᵀ·scale + mask)·v; a query that may see no key gives 0",
+    .doc = "softmax(q·kᵀ·scale + mask)·v, and logarithms of the sums; a query that may see no key gives 0",
     .family = "attention",
     .arity = -1,
     .shape = attention_shape,
+    .gradient = attention_vjp,
     .decompose = attention_parts,
     .cost = attention_cost,
 });
@@ -109,10 +209,11 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   std::vector<Tensor> inputs{q.to(dtype), k.to(dtype), v.to(dtype)};
   if (options.mask.defined()) inputs.push_back(options.mask);
   const double depth = q.rank() > 0 && q.dim(-1) > 0 ? static_cast<double>(q.dim(-1)) : 1;
-  return attention_op.call(inputs,
-                           {{"causal", options.causal}, {"scale", options.scale.value_or(1 / std::sqrt(depth))}})[0];
+  return attention_op.call(inputs, {{"causal", options.causal},
+                                    {"heads_inside", false},
+                                    {"scale", options.scale.value_or(1 / std::sqrt(depth))}})[0];
 }
 
-std::vector<const OpRecord*> attention_ops() { return {&attention_op.record()}; }
+std::vector<const OpRecord*> attention_ops() { return {&attention_op.record(), &attention_grad_op.record()}; }
 
 }  // namespace varve

@@ -6,7 +6,6 @@
 namespace varve {
 namespace {
 
-using namespace test;
 
 const char* const kKernel = "cpu dense+cross_entropy+gradients  <-";
 

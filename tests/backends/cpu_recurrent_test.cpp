@@ -6,7 +6,6 @@
 namespace varve {
 namespace {
 
-using namespace test;
 
 struct Layer {
   std::int64_t steps = 5, batch = 17, features = 7, width = 33;

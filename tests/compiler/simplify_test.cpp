@@ -25,6 +25,24 @@ TEST(Simplify, WhatChangesNothingGoes) {
   EXPECT_EQ(simplified([](const Tensors& in) { return Tensors{broadcast_to(in[0], {3, 4})}; }), kUntouched);
 }
 
+TEST(Simplify, GradientsOfPartsStandSideBySide) {
+  const auto gradient_of_parts = [](std::vector<std::pair<std::int64_t, std::int64_t>> ranges) {
+    return simplified([ranges](const Tensors& in) {
+      Tensor total = zeros({});
+      for (const auto& [from, to] : ranges) total = total + sum(square(slice(in[0], {{}, {from, to}})));
+      return gradients(total, {in[0]});
+    });
+  };
+  for (const auto& whole : {gradient_of_parts({{0, 1}, {1, 3}, {3, 4}}), gradient_of_parts({{2, 4}, {0, 2}})}) {
+    EXPECT_TRUE(contains(whole, "concat(")) << whole;
+    EXPECT_FALSE(contains(whole, "unslice(")) << whole;
+  }
+  // A gap, an overlap, both.
+  for (const auto& other : {gradient_of_parts({{0, 1}, {2, 4}}), gradient_of_parts({{0, 3}, {2, 4}}),
+                            gradient_of_parts({{0, 2}, {1, 2}, {2, 3}})})
+    EXPECT_TRUE(contains(other, "unslice(") && !contains(other, "concat(")) << other;
+}
+
 TEST(Simplify, BroadcastingOperandsAreNotDropped) {
   const auto grow = [](const Tensors& in) {
     return Tensors{in[0] + zeros({3, 4}), in[0] * ones({3, 4}), power(in[0], full({3, 4}, 2))};

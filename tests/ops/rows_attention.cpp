@@ -68,6 +68,7 @@ Doubles attended(const DoublesList& in, const Case& c) {
 Row attention_row(const std::string& label, const Case& c, std::vector<std::vector<Shape>> shapes) {
   Row row{.op = "attention",
           .label = label,
+          .covers = {"attention_grad"},
           .call =
               [c](const Tensors& in) {
                 return attention(in[0], in[1], in[2],
@@ -77,6 +78,35 @@ Row attention_row(const std::string& label, const Case& c, std::vector<std::vect
           .shapes = std::move(shapes),
           .types = {f32, f64}};
   if (c.logical_mask) row.boolean_inputs = {3};
+  return row;
+}
+
+// [N, T, heads, D] as [N, heads, T, D], and back.
+Doubles swapped(const Doubles& x) {
+  Doubles y = doubles({x.shape[0], x.shape[2], x.shape[1], x.shape[3]});
+  std::size_t next = 0;
+  each_index(y.shape, [&](const Index& i) { y.data[next++] = at_broadcast(x, {i[0], i[2], i[1], i[3]}); });
+  return y;
+}
+
+Row inside_row() {
+  const Case c{.causal = true};
+  Row row = attention_row("inside", c, {{{2, 5, 3, 4}, {2, 5, 3, 4}, {2, 5, 3, 2}}});
+  row.call = [](const Tensors& in) {
+    const auto turned = [](const Tensor& x) { return transpose(x, {0, 2, 1, 3}); };
+    return turned(attention(turned(in[0]), turned(in[1]), turned(in[2]), {.causal = true}));
+  };
+  row.oracle = [c](const DoublesList& in) {
+    return swapped(attended({swapped(in[0]), swapped(in[1]), swapped(in[2])}, c));
+  };
+  return row;
+}
+
+// Lengths and head sizes past one block and one vector.
+Row long_row(const std::string& label, const Case& c) {
+  Row row = attention_row(label, c, {{{1, 50, 5}, {1, 67, 5}, {1, 67, 3}}, {{1, 1, 64}, {1, 257, 64}, {1, 257, 2}}});
+  row.terms = 257;
+  row.gradient_shapes = {{{1, 3, 2}, {1, 4, 2}, {1, 4, 2}}};
   return row;
 }
 
@@ -123,6 +153,9 @@ std::vector<Row> attention_rows() {
       attention_row("causalmask", {.causal = true, .logical_mask = true},
                     {{{2, 4, 3}, {2, 4, 3}, {2, 4, 3}, {2, 1, 4}}}),
       added_mask_row(),
+      inside_row(),
+      long_row("long", {}),
+      long_row("longcausal", {.causal = true}),
       half_row(),
   };
 }

@@ -19,6 +19,7 @@ const ClaimMap& claim_map() {
     add_pool_claims(all);
     add_row_claims(all);
     add_batch_norm_claims(all);
+    add_attention_claims(all);
     add_recurrent_claims(all);
     add_class_loss_claims(all);
     return all;

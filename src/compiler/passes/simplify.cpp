@@ -1,5 +1,6 @@
 // Simplification: what changes nothing goes, what is known is computed, what overflows takes its stable form.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/text.h"
@@ -208,8 +209,87 @@ Values untransposed(const ir::Node& node) {
   return values_of(record(*node.op, tensors_of(inputs), {{"transpose_a", flags[0]}, {"transpose_b", flags[1]}}));
 }
 
+// ---- the gradient of a tensor that was split: windows that fill it side by side are its parts in a row
+
+struct Windows {
+  std::vector<Value> parts;         // the unslices
+  std::vector<std::int64_t> begin;  // of each along the axis
+  int axis = -1;                    // the one along which they are smaller than the whole
+  int adds = 0;                     // between them
+};
+
+constexpr int kMostAdds = 64;  // a long unrolled loop would be walked again at every one of its sums
+
+bool add_window(const Value& value, Windows& windows) {
+  if (value.node->is("add"))
+    return ++windows.adds < kMostAdds && value.node->inputs[0].type() == value.type() &&
+           value.node->inputs[1].type() == value.type() && add_window(value.node->inputs[0], windows) &&
+           add_window(value.node->inputs[1], windows);
+  if (!value.node->is("unslice")) return false;
+  const Shape &whole = value.type().shape, &part = value.node->inputs[0].type().shape;
+  for (int axis = 0; axis < whole.rank(); ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    if (part[axis] == whole[axis]) continue;
+    if (value.node->attrs.ints("step")[a] != 1 || (windows.axis >= 0 && windows.axis != axis)) return false;
+    windows.axis = axis;
+  }
+  if (windows.axis < 0) return false;
+  windows.parts.push_back(value);
+  windows.begin.push_back(value.node->attrs.ints("begin")[static_cast<std::size_t>(windows.axis)]);
+  return true;
+}
+
+Values joined(const ir::Node& node) {
+  Windows windows;
+  if (!node.is("add") || !(add_window(node.inputs[0], windows) && add_window(node.inputs[1], windows))) return {};
+  if (node.inputs[0].type() != node.types[0] || node.inputs[1].type() != node.types[0]) return {};
+  std::vector<std::size_t> order(windows.parts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return windows.begin[a] < windows.begin[b]; });
+  std::int64_t filled = 0;
+  std::vector<Tensor> parts;
+  for (const std::size_t i : order) {
+    if (windows.begin[i] != filled) return {};
+    parts.push_back(as_tensor(windows.parts[i].node->inputs[0]));
+    filled += parts.back().dim(windows.axis);
+  }
+  return filled == node.types[0].shape[windows.axis] ? one(concat(parts, windows.axis)) : Values();
+}
+
+// ---- attention reads and writes heads where a projection leaves them: the transposes around it go
+
+// [.., T, heads, D] as [.., heads, T, D], and back.
+Tensor heads_swapped(const Tensor& x) {
+  Ints order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::swap(order[order.size() - 3], order[order.size() - 2]);
+  return transpose(x, order);
+}
+
+bool has_heads_swapped(const Value& value) {
+  if (!value.node->is("transpose") || value.type().shape.rank() < 3) return false;
+  Ints order = value.node->attrs.ints("order");
+  std::swap(order[order.size() - 3], order[order.size() - 2]);
+  return is_identity(order);
+}
+
+Values heads_inside(const ir::Node& node) {
+  const bool forward = node.is("attention");
+  if ((!forward && !node.is("attention_grad")) || node.attrs.flag("heads_inside")) return {};
+  if (!std::all_of(node.inputs.begin(), node.inputs.begin() + 3, has_heads_swapped)) return {};
+  std::vector<Tensor> in = tensors_of(node.inputs);
+  for (const std::size_t i : {0, 1, 2}) in[i] = heads_swapped(in[i]);
+  if (!forward) in.back() = heads_swapped(in.back());  // dy
+  Attrs attrs = node.attrs;
+  attrs.set("heads_inside", true);
+  std::vector<Tensor> out = record(*node.op, in, attrs);
+  for (std::size_t i = 0; i < (forward ? 1 : out.size()); ++i) out[i] = heads_swapped(out[i]);
+  return values_of(out);
+}
+
 Values simplified(const NodePtr& node) {
-  for (auto rule : {transparent, empty, arithmetic, folded, stable, shapes, untransposed}) {
+  for (auto rule : {transparent, empty, arithmetic, folded, stable, shapes, untransposed, joined, heads_inside}) {
     Values values = rule(*node);
     if (!values.empty()) return values;
   }

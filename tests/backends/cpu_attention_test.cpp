@@ -1,0 +1,116 @@
+// Attention a head at a time, and its gradient, against the reference: lengths and head sizes that fit no block.
+#include "cpu_programs.h"
+#include "varve/tensor.h"
+
+namespace varve {
+namespace {
+
+
+struct Sizes {
+  std::int64_t queries, keys, depth, width;
+};
+
+const Sizes kSizes[] = {{1, 1, 1, 1},   {17, 17, 5, 5},   {1, 257, 64, 64},  {257, 257, 8, 16},
+                        {49, 7, 3, 80}, {65, 70, 80, 16}, {100, 100, 64, 65}};
+
+// `inside`: operands and result are [.., T, heads, D].
+Function with_gradients(AttentionOptions options, bool inside = false) {
+  return [options, inside](const Tensors& in) {
+    const auto turned = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
+    const Tensor y = turned(attention(turned(in[0]), turned(in[1]), turned(in[2]), options));
+    const Tensors grads = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
+    return Tensors{y, grads[0], grads[1], grads[2]};
+  };
+}
+
+Tensors operands(const Sizes& s, Shape leading, bool inside) {
+  const auto shape = [&](std::int64_t time, std::int64_t columns) {
+    Ints sizes = leading.vec();
+    sizes.insert(sizes.end() - (inside ? 1 : 0), time);
+    sizes.push_back(columns);
+    return Shape(sizes);
+  };
+  return {values(shape(s.queries, s.depth), 1) * 2.0, values(shape(s.keys, s.depth), 2) * 2.0,
+          values(shape(s.keys, s.width), 3), values(shape(s.queries, s.width), 4)};
+}
+
+TEST(CpuAttention, HeadByHeadWithItsGradient) {
+  for (const Sizes& s : kSizes)
+    for (const bool causal : {false, true})
+      for (const bool inside : {false, true}) {
+        SCOPED_TRACE(testing::Message() << s.queries << " " << s.keys << " " << s.depth << " " << s.width << " "
+                                        << causal << inside);
+        const std::string text =
+            checked(with_gradients({.causal = causal, .scale = 0.3}, inside), operands(s, {1, 2}, inside));
+        expect_kernel(text, "heads attention");
+        expect_kernel(text, "heads attention_grad");
+        expect_no_kernel(text, "copy");
+      }
+}
+
+// Queries, keys and values are slices of one projection: read where they lie, not copied first.
+TEST(CpuAttention, ReadsSlicesInPlace) {
+  const std::string text = checked(
+      [](const Tensors& in) {
+        const Tensors parts = split(in[0], 3, 2);
+        const auto heads = [](const Tensor& x) { return transpose(reshape(x, {2, 19, 4, 6}), {0, 2, 1, 3}); };
+        const Tensor y = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
+        return Tensors{transpose(y, {0, 2, 1, 3})};
+      },
+      {values({2, 19, 72}, 5)});
+  expect_kernel(text, "heads attention");
+  expect_no_kernel(text, "copy");
+}
+
+TEST(CpuAttention, TransposedHeadsAndColumns) {
+  expect_kernel(checked(
+                    [](const Tensors& in) {
+                      const auto turned = [](const Tensor& x) { return transpose(x, {1, 3, 2, 0}); };
+                      return Tensors{attention(turned(in[0]), turned(in[1]), turned(in[2]), {.causal = true})};
+                    },
+                    {values({7, 2, 3, 21}, 1), values({7, 2, 3, 21}, 2), values({7, 2, 3, 21}, 3)}),
+                "heads attention");
+}
+
+TEST(CpuAttention, DecomposedWithMasksAndSharedHeads) {
+  const Tensors given = operands({9, 11, 4, 4}, {2, 3}, false);
+  const std::string masked = checked(
+      [](const Tensors& in) {
+        return with_gradients({.mask = in[4]})({in[0], in[1], in[2], in[3]});
+      },
+      {given[0], given[1], given[2], given[3], values({9, 11}, 9)});
+  expect_no_kernel(masked, "heads attention");
+  const std::string shared = checked(with_gradients({.causal = true}),
+                                     {given[0], values({2, 1, 11, 4}, 6), values({2, 1, 11, 4}, 7), given[3]});
+  expect_no_kernel(shared, "heads attention");
+}
+
+// A block of queries or a thread more changes no bit.
+TEST(CpuAttention, SameBitsForAnyNumberOfThreads) {
+  const int before = threads();
+  const Tensors in = operands({385, 385, 16, 16}, {1, 3}, true);
+  std::vector<std::vector<float>> one;
+  for (const int count : {1, 2, 3}) {
+    set_threads(count);
+    const Outcome outcome = run_on("cpu", with_gradients({.causal = true}, true), in);
+    if (count == 1) one = outcome.results;
+    EXPECT_EQ(outcome.results, one) << count << " threads";
+  }
+  set_threads(before);
+}
+
+TEST(CpuAttention, HalfPrecisionIsRoundedOnlyAtItsEnds) {
+  const Tensors given = operands({33, 33, 20, 20}, {2, 2}, false);
+  const auto rounded = [](const Tensor& x) { return x.to(bf16).to(f32); };
+  const AttentionOptions options{.causal = true};
+  const Function half = [&](const Tensors& in) {
+    return Tensors{attention(in[0].to(bf16), in[1].to(bf16), in[2].to(bf16), options).to(f32)};
+  };
+  const Function single = [&](const Tensors& in) {
+    return Tensors{rounded(attention(rounded(in[0]), rounded(in[1]), rounded(in[2]), options))};
+  };
+  EXPECT_EQ(run_on("cpu", half, given).results, run_on("cpu", single, given).results);
+}
+
+}  // namespace
+}  // namespace varve
