@@ -5,7 +5,6 @@
 namespace varve {
 namespace {
 
-
 struct Sizes {
   std::int64_t queries, keys, depth, width;
 };

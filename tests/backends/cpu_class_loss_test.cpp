@@ -1,11 +1,10 @@
 // The last layer of a classifier, its loss and their gradients in one kernel: when, when not, and right either way.
-#include "against_reference.h"
 #include "base/threads.h"
+#include "cpu_programs.h"
 #include "varve/error.h"
 
 namespace varve {
 namespace {
-
 
 const char* const kKernel = "cpu dense+cross_entropy+gradients  <-";
 

@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/ops.h"
 #include "varve/tensor.h"
 
 namespace varve {

@@ -1,11 +1,10 @@
 // LSTM layers as one kernel each way: when the CPU backend takes them, when it must not, and that the results are the
 // reference's either way.
-#include "against_reference.h"
 #include "base/threads.h"
+#include "cpu_programs.h"
 
 namespace varve {
 namespace {
-
 
 struct Layer {
   std::int64_t steps = 5, batch = 17, features = 7, width = 33;
