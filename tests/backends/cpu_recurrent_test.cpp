@@ -125,6 +125,31 @@ TEST(CpuLstm, ASumOfTheGatesGradientElsewhereIsNotLost) {
       layer.inputs());
 }
 
+// Sums stay f32 within the kernels, so what bf16 costs are the digits of the operands.
+TEST(CpuLstm, HalfPrecision) {
+  for (const Layer& layer : {Layer{}, Layer{.states = true, .lengths = true}, Layer{.bias = false, .sequences = false},
+                             Layer{.steps = 2, .batch = 3, .features = 130, .width = 200}}) {
+    const Function half = [&](const Tensors& in) {
+      Tensors narrow;
+      for (const Tensor& t : in) narrow.push_back(t.to(bf16));
+      Tensors results = layer.step()(narrow);
+      for (Tensor& t : results) t = t.to(f32);
+      return results;
+    };
+    const Outcome got = run_on("cpu", half, layer.inputs()), want = run_on("reference", layer.step(), layer.inputs());
+    expect_kernel(got.text, "cpu lstm");
+    expect_no_kernel(got.text, "loop");
+    for (std::size_t i = 0; i < want.results.size(); ++i) {
+      double worst = 0, largest = 0;
+      for (std::size_t k = 0; k < want.results[i].size(); ++k) {
+        worst = std::max<double>(worst, std::abs(got.results[i][k] - want.results[i][k]));
+        largest = std::max<double>(largest, std::abs(want.results[i][k]));
+      }
+      EXPECT_LE(worst, 0.03 * largest) << "result " << i << "\n" << got.text;
+    }
+  }
+}
+
 class ThreadsRestored {
  public:
   ~ThreadsRestored() {

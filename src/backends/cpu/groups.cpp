@@ -61,17 +61,4 @@ backend::Claim offer_group(const backend::Group& group) {
   return claim;
 }
 
-backend::Prepared prepare_strided_copy(const backend::Port& from, const backend::Port& to) {
-  Group tile;
-  tile.code = expr::flatten(1, {expr::Expr::input(0)});
-  const DType dtype = from.type.dtype;
-  tile.compute = dtype == f64 ? f64 : is_integer(dtype) ? i64 : f32;
-  tile.extents = to.type.shape.vec();
-  tile.reduced.assign(tile.extents.size(), false);
-  tile.inputs = {access(from, to.type.shape)};
-  tile.outputs = {access(to, to.type.shape)};
-  tile.reduce = {Reduce::none};
-  return prepare(TileKernel(tile));
-}
-
 }  // namespace varve::cpu

@@ -2,6 +2,8 @@
 // then activated in place.
 #include "backends/cpu/lstm.h"
 
+#include <utility>
+
 namespace varve::cpu {
 namespace {
 
@@ -9,9 +11,21 @@ using backend::RunArgs;
 
 constexpr std::size_t kHiddenFactor = 0, kInputFactor = 1;
 
-// One step's rows of the layer's input.
-plain::Left input_rows(const float* x, const SequenceInput& at, std::int64_t t, std::int64_t first) {
-  return {x + t * at.step + first * at.row, at.row, at.column};
+// One step's rows of the layer's input, or a copy of them in f32.
+plain::Left input_rows(const RunArgs& args, const CellCall& call, std::size_t operand, std::int64_t t,
+                       const SequenceBlock& block, float* room) {
+  const SequenceInput& x = call.x;
+  const std::int64_t skipped = t * x.step + block.first * x.row;
+  if (call.dtype == f32) return {call.input(args, operand) + skipped, x.row, x.column};
+  const auto* from = reinterpret_cast<const bfloat16*>(call.input(args, operand)) + skipped;
+  for (std::int64_t row = 0; row < block.rows; ++row, from += x.row) {
+    float* to = room + row * x.features;
+    if (x.column == 1)
+      from_half(from, x.features, to);
+    else
+      for (std::int64_t i = 0; i < x.features; ++i) to[i] = static_cast<float>(from[i * x.column]);
+  }
+  return {room, x.features};
 }
 
 class Lstm final : public CellKernel, LstmOperands {
@@ -21,45 +35,80 @@ class Lstm final : public CellKernel, LstmOperands {
  protected:
   void run_block(const RunArgs& args, const Lane& lane) const override {
     const SequenceBlock& block = lane.block;
-    const std::int64_t width = block.shape.width, rows = block.rows;
-    const auto y = block.track(call().output(args, kY), width);
-    // Without a gradient to come, one step's gates and two steps' cells are enough.
-    Track<float> gates{lane.scratch, 0, 1}, cells{lane.scratch + rows * 4 * width, rows * width, 2};
-    if (float* kept = call().output(args, kGates)) gates = block.track(kept, 4 * width);
-    if (float* kept = call().output(args, kCells)) cells = block.track(kept, width);
-    const float *h = block.rows_of(call().input(args, kH0), width), *c = block.rows_of(call().input(args, kC0), width);
-    const float* const h0 = h;
+    const std::int64_t width = block.shape.width, count = block.rows * width;
+    const auto in = [&](In i, std::int64_t columns) { return call().input(args, i, block, columns); };
+    const auto out = [&](Out o, std::int64_t columns) { return call().output(args, o, block, columns); };
+    const Series pre = in(kPre, 4 * width), y = out(kY, width), kept_gates = out(kGates, 4 * width),
+                 kept_cells = out(kCells, width);
+    const Room room = rooms(lane);
+    const float *h = in(kH0, width).read(0, count, room.h[1]), *c = in(kC0, width).read(0, count, room.c[1]);
     for (std::int64_t t = 0; t < block.longest; ++t) {
-      float* now = gates.at(t);
-      multiply(lane, kHiddenFactor, {h, width}, input_share(args, lane, t, now), now, 4 * width);
-      lstm_cell({now, c, now, cells.at(t), y.at(t)}, block.cell());
-      block.zero_ended(t, y.at(t), width);
-      block.each_ended(t, [&](std::int64_t row) { copy(c + row * width, width, cells.at(t) + row * width); });
-      h = y.at(t);  // ended sequences go on from 0: what comes of it is never used
-      c = cells.at(t);
+      // Without a gradient to come, one step's gates and two steps' cells are enough.
+      float* gates = kept_gates ? kept_gates.place(t, room.gates) : room.gates;
+      float* next_c = kept_cells ? kept_cells.place(t, room.c[t % 2]) : room.c[t % 2];
+      float* next_h = y.place(t, room.h[t % 2]);
+      multiply(lane, kHiddenFactor,
+               {.a = {h, width},
+                .start = pre ? plain::Start{pre.read(t, 4 * count, gates), 4 * width}
+                             : input_share(args, lane, t, gates, room),
+                .c = gates,
+                .c_row = 4 * width,
+                .fetch = block.fetch(pre, t + 1, 4 * width)});
+      lstm_cell({gates, c, gates, next_c, next_h}, block.cell());
+      block.zero_ended(t, next_h, width);
+      block.each_ended(t, [&](std::int64_t row) { copy(c + row * width, width, next_c + row * width); });
+      kept_gates.keep(t, 4 * count, gates);
+      kept_cells.keep(t, count, next_c);
+      y.keep(t, count, next_h);
+      h = next_h;  // ended sequences go on from 0: what comes of it is never used
+      c = next_c;
     }
-    block.zero_after(y, width);
-    if (call().output(args, kGates)) block.zero_after(gates, 4 * width);
-    if (call().output(args, kCells))
-      for (std::int64_t t = block.longest; t < block.shape.steps; ++t) copy(c, rows * width, cells.at(t));
-    block.last_state(h0, y, block.rows_of(call().output(args, kH), width));
-    copy(c, rows * width, block.rows_of(call().output(args, kC), width));
+    for (std::int64_t t = block.longest; t < block.shape.steps; ++t) {
+      y.zero(t, count);
+      kept_gates.zero(t, 4 * count);
+      kept_cells.keep(t, count, c);
+    }
+    block.last_state(in(kH0, width), y, out(kH, width), call().dtype);
+    out(kC, width).keep(0, count, c);
   }
 
  private:
+  struct Room {
+    float *gates, *c[2], *h[2], *x, *bias;
+  };
+  Room rooms(const Lane& lane) const {
+    const std::int64_t count = lane.block.rows * lane.block.shape.width;
+    float* at = lane.scratch;
+    const auto take = [&](std::int64_t floats) { return std::exchange(at, at + floats); };
+    Room room{.gates = take(4 * count), .c = {take(count), take(count)}};
+    if (call().dtype == f32) return room;
+    room.h[0] = take(count);
+    room.h[1] = take(count);
+    room.x = take(lane.block.rows * call().x.features);
+    room.bias = at;
+    return room;
+  }
   static Spec spec_of(const CellCall& call) {
     const std::int64_t width = call.shape.width;
-    Spec spec{.factors = {{{.k = width, .n = 4 * width}, kHidden}}, .lengths = kLengths, .lane_floats = 6 * width};
+    const bool wide = call.dtype == f32;
+    Spec spec{.factors = {{{.k = width, .n = 4 * width}, kHidden}},
+              .lengths = kLengths,
+              .lane_floats = wide ? 6 * width : 8 * width + call.x.features,
+              .lane_more = wide ? 0 : 4 * width};
     if (call.has_input(kX)) spec.factors.push_back({{.k = call.x.features, .n = 4 * width}, kInput});
     return spec;
   }
 
-  // The input's share of a step's gates: as given, or computed to where the gates will be.
-  plain::Start input_share(const RunArgs& args, const Lane& lane, std::int64_t t, float* gates) const {
+  // The input's share of a step's gates, computed to where the gates will be.
+  plain::Start input_share(const RunArgs& args, const Lane& lane, std::int64_t t, float* gates,
+                           const Room& room) const {
     const std::int64_t columns = 4 * lane.block.shape.width;
-    if (const float* pre = call().input(args, kPre)) return {lane.block.track(pre, columns).at(t), columns};
-    multiply(lane, kInputFactor, input_rows(call().input(args, kX), call().x, t, lane.block.first),
-             {call().input(args, kBias), 0}, gates, columns);
+    const Series bias(call().input(args, kBias), call().dtype, 0);
+    multiply(lane, kInputFactor,
+             {.a = input_rows(args, call(), kX, t, lane.block, room.x),
+              .start = {bias.read(0, columns, room.bias), 0},
+              .c = gates,
+              .c_row = columns});
     return {gates, columns};
   }
 };
@@ -71,17 +120,16 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
  protected:
   void run_block(const RunArgs& args, const Lane& lane) const override {
     const SequenceBlock& block = lane.block;
-    const std::int64_t width = block.shape.width;
-    const auto gates = block.track(call().input(args, kGates), 4 * width);
-    const auto cells = block.track(call().input(args, kCells), width);
-    const auto dy = block.track(call().input(args, kDy), width);
-    Track<float> dpre{lane.scratch, 0, 1};
-    if (float* kept = call().output(args, kDpre)) dpre = block.track(kept, 4 * width);
-    const float* c0 = block.rows_of(call().input(args, kC0), width);
-    const float *last_dh = block.rows_of(call().input(args, kDh), width),
-                *last_dc = block.rows_of(call().input(args, kDc), width);
+    const std::int64_t width = block.shape.width, count = block.rows * width;
+    const auto in = [&](In i, std::int64_t columns) { return call().input(args, i, block, columns); };
+    const auto out = [&](Out o, std::int64_t columns) { return call().output(args, o, block, columns); };
+    const Series gates = in(kGates, 4 * width), cells = in(kCells, width), dy = in(kDy, width), c0 = in(kC0, width),
+                 kept_dpre = out(kDpre, 4 * width), dh0 = out(kDh0, width), dc0 = out(kDc0, width);
+    const Room room = rooms(lane);
+    const float *last_dh = in(kDh, width).read(0, count, room.last_dh),
+                *last_dc = in(kDc, width).read(0, count, room.last_dc);
     // The states' gradients go from step to step where the first ones' will stand in the end.
-    float *dh = block.rows_of(call().output(args, kDh0), width), *dc = block.rows_of(call().output(args, kDc0), width);
+    float *dh = dh0.place(0, room.dh), *dc = dc0.place(0, room.dc);
     const auto start = [&](std::int64_t t) {
       block.start_gradient_at(t, last_dh, dh);
       block.start_gradient_at(t, last_dc, dc);
@@ -90,31 +138,60 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     block.start_gradient(last_dc, dc);
     for (std::int64_t t = block.longest; t-- > 0;) {
       start(t + 1);
-      block.add(dy.data ? dy.at(t) : nullptr, dh);
-      lstm_cell_grad({dh, dc, gates.at(t), t == 0 ? c0 : cells.at(t - 1), cells.at(t), dpre.at(t), dc}, block.cell());
-      block.zero_ended(t, dpre.at(t), 4 * width);
-      multiply(lane, kHiddenFactor, {dpre.at(t), 4 * width}, {}, dh, width);
-      add_step(args, lane, t, dpre.at(t));
+      block.add(dy.read(t, count, room.dy), dh);
+      float* dpre = kept_dpre ? kept_dpre.place(t, room.dpre) : room.dpre;
+      lstm_cell_grad({dh, dc, gates.read(t, 4 * count, room.gates),
+                      t == 0 ? c0.read(0, count, room.c[0]) : cells.read(t - 1, count, room.c[0]),
+                      cells.read(t, count, room.c[1]), dpre, dc},
+                     block.cell());
+      block.zero_ended(t, dpre, 4 * width);
+      kept_dpre.keep(t, 4 * count, dpre);
+      multiply(lane, kHiddenFactor,
+               {.a = {dpre, 4 * width}, .c = dh, .c_row = width, .fetch = block.fetch(gates, t - 1, 4 * width)});
+      add_step(args, lane, t, dpre, room);
     }
     start(0);
-    if (call().has_output(kDpre)) block.zero_after(dpre, 4 * width);
-    if (float* dx = call().output(args, kDx)) block.zero_after(block.track(dx, call().x.features), call().x.features);
+    dh0.keep(0, count, dh);
+    dc0.keep(0, count, dc);
+    for (std::int64_t t = block.longest; t < block.shape.steps; ++t) {
+      kept_dpre.zero(t, 4 * count);
+      out(kDx, call().x.features).zero(t, block.rows * call().x.features);
+    }
   }
 
   void finish(const RunArgs& args, const float* sums) const override {
     const std::int64_t columns = 4 * call().shape.width;
     for (const auto& [output, rows] : summed(call())) {
-      copy(sums, rows * columns, call().output(args, output));
+      Series(call().output(args, output), call().dtype, 0).keep(0, rows * columns, sums);
       sums += rows * columns;
     }
   }
 
  private:
+  struct Room {
+    float *dpre, *gates, *c[2], *dy, *dh, *dc, *last_dh, *last_dc, *y, *x, *dx;
+  };
+  Room rooms(const Lane& lane) const {
+    const std::int64_t count = lane.block.rows * lane.block.shape.width;
+    float* at = lane.scratch;
+    const auto take = [&](std::int64_t floats) { return std::exchange(at, at + floats); };
+    Room room{.dpre = take(4 * count)};
+    if (call().dtype == f32) return room;
+    room.gates = take(4 * count);
+    for (float** each : {&room.c[0], &room.c[1], &room.dy, &room.dh, &room.dc, &room.last_dh, &room.last_dc, &room.y})
+      *each = take(count);
+    room.x = take(lane.block.rows * call().x.features);
+    room.dx = take(lane.block.rows * call().x.features);
+    return room;
+  }
   static Spec spec_of(const CellCall& call) {
     const std::int64_t columns = 4 * call.shape.width;
     Spec spec{.factors = {{{.k = columns, .n = call.shape.width, .turned = true}, kHidden}}, .lengths = kLengths};
     if (call.has_output(kDx)) spec.factors.push_back({{.k = columns, .n = call.x.features, .turned = true}, kInput});
-    if (!call.has_output(kDpre)) spec.lane_floats = columns;
+    if (call.dtype != f32)
+      spec.lane_floats = 16 * call.shape.width + 2 * call.x.features;
+    else if (!call.has_output(kDpre))
+      spec.lane_floats = columns;
     for (const auto& [output, rows] : summed(call)) spec.sum_floats += rows * columns;
     return spec;
   }
@@ -130,11 +207,11 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
 
   // What one step's gates add to the gradients of weights and bias, and the step's gradient of the input, while the
   // gates' gradient is in the cache.
-  void add_step(const RunArgs& args, const Lane& lane, std::int64_t t, const float* dpre) const {
+  void add_step(const RunArgs& args, const Lane& lane, std::int64_t t, const float* dpre, const Room& room) const {
     const SequenceBlock& block = lane.block;
-    const std::int64_t width = block.shape.width, columns = 4 * width;
+    const std::int64_t width = block.shape.width, columns = 4 * width, features = call().x.features;
     float* sums = lane.sums;
-    const auto add = [&](const plain::Left& a, std::int64_t rows) {
+    const auto add = [&](const plain::Left& a, std::int64_t rows, const plain::Fetch& next) {
       if (a.data)
         plain::multiply({.m = rows,
                          .n = columns,
@@ -143,18 +220,24 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
                          .b = plain::right_as_it_lies(dpre, columns),
                          .start = {sums, columns},
                          .c = sums,
-                         .c_row = columns});
+                         .c_row = columns,
+                         .fetch = next});
       sums += rows * columns;
     };
     if (call().has_output(kDhidden)) {
-      const float *h0 = block.rows_of(call().input(args, kH0), width), *y = call().input(args, kY);
-      add({t == 0 ? h0 : y ? block.track(y, width).at(t - 1) : nullptr, width}, width);
+      const Series h0 = call().input(args, kH0, block, width), y = call().input(args, kY, block, width);
+      const float* h = t == 0 ? h0.read(0, block.rows * width, room.y) : y.read(t - 1, block.rows * width, room.y);
+      add({h, width}, width, block.fetch(y, t - 2, width));
     }
     if (call().has_output(kDinput))
-      add(input_rows(call().input(args, kX), call().x, t, block.first), call().x.features);
+      add(input_rows(args, call(), kX, t, block, room.x), features,
+          block.fetch(call().input(args, kCells, block, width), t - 2, width));
     if (call().has_output(kDbias)) plain::add_columns(dpre, columns, block.rows, columns, sums);
-    if (float* dx = call().output(args, kDx))
-      multiply(lane, kInputFactor, {dpre, columns}, {}, block.track(dx, call().x.features).at(t), call().x.features);
+    if (const Series dx = call().output(args, kDx, block, features)) {
+      float* now = dx.place(t, room.dx);
+      multiply(lane, kInputFactor, {.a = {dpre, columns}, .c = now, .c_row = features});
+      dx.keep(t, block.rows * features, now);
+    }
   }
 };
 
@@ -168,6 +251,7 @@ CellOffer lstm_offer() {
   return {.op = "lstm",
           .hidden = Operands::kHidden,
           .sequence = Operands::kPre,
+          .half = true,
           .residuals = {Operands::kGates, Operands::kCells},
           .in_place = {{Operands::kGates, Operands::kPre}},
           .prepare = prepare_lstm};
@@ -178,6 +262,7 @@ CellOffer lstm_grad_offer() {
   return {.op = "lstm_grad",
           .hidden = Operands::kHidden,
           .sequence = Operands::kGates,
+          .half = true,
           .zero_inputs = {Operands::kDy, Operands::kDh, Operands::kDc},
           .in_place = {{Operands::kDpre, Operands::kGates}},
           .prepare = prepare_lstm_grad};

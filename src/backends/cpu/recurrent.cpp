@@ -1,5 +1,6 @@
 #include "backends/cpu/recurrent.h"
 
+#include "backends/cpu/tile/kernels.h"
 #include "base/convert.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -25,6 +26,16 @@ void SequenceBlock::last_state(const float* before, const Track<float>& y, float
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t length = lengths.of(first + row);
     copy((length == 0 ? before : y.at(length - 1)) + row * width, width, h + row * width);
+  }
+}
+
+void SequenceBlock::last_state(const Series& before, const Series& y, const Series& h, DType dtype) const {
+  const std::size_t bytes = static_cast<std::size_t>(shape.width) * size_of(dtype);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t length = lengths.of(first + row);
+    const auto skipped = row * static_cast<std::int64_t>(bytes);
+    const void* from = length == 0 ? before.raw(0) : y.raw(length - 1);
+    std::memcpy(static_cast<std::byte*>(h.raw(0)) + skipped, static_cast<const std::byte*>(from) + skipped, bytes);
   }
 }
 
@@ -54,6 +65,46 @@ void SequenceBlock::add(const float* dy, float* d) const {
   for (std::int64_t i = 0; i < count; ++i) d[i] += dy[i];
 }
 
+// ---- steps of either type
+
+void* Series::raw(std::int64_t t) const {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(data_)) +
+         t * step_ * static_cast<std::int64_t>(size_of(dtype_));
+}
+
+const float* Series::read(std::int64_t t, std::int64_t count, float* room) const {
+  if (!data_) return nullptr;
+  if (is_f32()) return floats(raw(t));
+  from_half(raw(t), count, room);
+  return room;
+}
+
+void Series::keep(std::int64_t t, std::int64_t count, const float* from) const {
+  if (!data_) return;
+  if (is_f32())
+    copy(from, count, floats(raw(t)));
+  else
+    to_half(from, count, raw(t));
+}
+
+void Series::zero(std::int64_t t, std::int64_t count) const {
+  if (data_) std::memset(raw(t), 0, static_cast<std::size_t>(count) * size_of(dtype_));
+}
+
+plain::Fetch Series::fetch(std::int64_t t, std::int64_t count) const {
+  return {floats(raw(t)), count * static_cast<std::int64_t>(size_of(dtype_)) / 4};
+}
+
+void from_half(const void* from, std::int64_t count, float* to) {
+  static const KernelFn load = load_kernel(bf16, f32);
+  load(from, nullptr, nullptr, to, static_cast<std::size_t>(count));
+}
+
+void to_half(const float* from, std::int64_t count, void* to) {
+  static const KernelFn store = store_kernel(f32, bf16);
+  store(from, nullptr, nullptr, to, static_cast<std::size_t>(count));
+}
+
 // ---- kernels
 
 CellKernel::CellKernel(CellCall call, Spec spec)
@@ -63,13 +114,21 @@ CellKernel::CellKernel(CellCall call, Spec spec)
 
 // Room behind the last row too: products read whole vectors.
 std::size_t CellKernel::lane_bytes() const {
-  return spec_.lane_floats == 0 ? 0 : float_bytes(spec_.lane_floats * blocks_.block + plain::vector_columns());
+  return spec_.lane_floats + spec_.lane_more == 0
+             ? 0
+             : float_bytes(spec_.lane_floats * blocks_.block + spec_.lane_more + plain::vector_columns());
+}
+
+std::size_t CellKernel::wide_bytes() const {
+  std::int64_t most = 0;
+  for (const Factor& factor : spec_.factors) most = std::max(most, factor.product.k * factor.product.n);
+  return call_.dtype == f32 ? 0 : float_bytes(most);
 }
 
 std::size_t CellKernel::scratch_bytes() const {
   std::size_t bytes = Lengths::scratch_bytes(call_.has_input(spec_.lengths), call_.shape.batch);
   for (const StepProduct& factor : factors_) bytes += factor.scratch_bytes();
-  return bytes + sum_bytes() * static_cast<std::size_t>(sums()) +
+  return bytes + wide_bytes() + sum_bytes() * static_cast<std::size_t>(sums()) +
          lane_bytes() * static_cast<std::size_t>(blocks_.lanes);
 }
 
@@ -81,9 +140,14 @@ void CellKernel::run(const RunArgs& args) {
   const Lengths lengths =
       vary ? Lengths(shape, args.in[call_.in[spec_.lengths]], call_.lengths, numbers) : Lengths(shape.steps);
   std::array<const float*, kMostFactors> weights{};
-  for (std::size_t f = 0; f < factors_.size(); ++f)
-    weights[f] = factors_[f].load(call_.input(args, spec_.factors[f].weights),
-                                  memory.take<std::byte>(factors_[f].scratch_bytes()));
+  auto* wide = memory.take<float>(wide_bytes() / sizeof(float));
+  for (std::size_t f = 0; f < factors_.size(); ++f) {
+    const StepSpec& product = spec_.factors[f].product;
+    const float* given = call_.input(args, spec_.factors[f].weights);
+    if (call_.dtype != f32) from_half(given, product.k * product.n, wide);
+    weights[f] =
+        factors_[f].load(call_.dtype == f32 ? given : wide, memory.take<std::byte>(factors_[f].scratch_bytes()));
+  }
   const std::int64_t stride = static_cast<std::int64_t>(sum_bytes() / sizeof(float));
   auto* sums = memory.take<float>(static_cast<std::size_t>(stride * this->sums()));
   auto* own = memory.take<std::byte>(0);
@@ -116,7 +180,7 @@ std::string cell_refusal(const ir::Node& node, const CellOffer& offer) {
   if (!lever("recurrent")) return kLeftOut;
   const TensorType& sequence = node.inputs[offer.sequence].type();
   const Shape& hidden = node.inputs[offer.hidden].type().shape;
-  if (sequence.dtype != f32) return name(sequence.dtype);
+  if (sequence.dtype != f32 && !(offer.half && sequence.dtype == bf16)) return name(sequence.dtype);
   return sequence.shape[1] == 0 || hidden.numel() == 0 ? "an empty batch or state" : "";
 }
 
@@ -144,7 +208,8 @@ CellClaim cell_claim(const backend::Site& site, const ir::NodePtr& node, const C
                 .setting = Setting::now(),
                 .in = {},
                 .out = {},
-                .lengths = node->inputs.back().type().dtype};
+                .lengths = node->inputs.back().type().dtype,
+                .dtype = node->inputs[offer.sequence].type().dtype};
   for (std::size_t i = 0; i < node->inputs.size(); ++i) {
     const bool out = contains(offer.zero_inputs, i) && is_zero(node->inputs[i]);
     call.in.push_back(out ? -1 : static_cast<int>(claim.inputs.size()));

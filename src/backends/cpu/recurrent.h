@@ -15,6 +15,13 @@
 
 namespace varve::cpu {
 
+inline const float* floats(const void* data) { return static_cast<const float*>(data); }
+inline float* floats(void* data) { return static_cast<float*>(data); }
+inline std::size_t float_bytes(std::int64_t count) { return round_up(static_cast<std::size_t>(count) * sizeof(float)); }
+inline void copy(const float* from, std::int64_t count, float* to) {
+  if (from != to) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+
 struct SequenceShape {
   std::int64_t steps = 0, batch = 0, width = 0;  // T, B, H
 };
@@ -31,6 +38,33 @@ struct Track {
   std::int64_t step = 0, kept = 1;  // elements between steps, and how many steps have a place of their own
 
   T* at(std::int64_t t) const { return data + t % kept * step; }
+};
+
+// bf16 to f32 and back, rounded.
+void from_half(const void* from, std::int64_t count, float* to);
+void to_half(const float* from, std::int64_t count, void* to);
+
+// The same for a tensor in f32 or bf16. Kernels compute in f32: what is bf16 goes through room of theirs.
+class Series {
+ public:
+  Series() = default;
+  Series(const void* data, DType dtype, std::int64_t step) : data_(data), dtype_(dtype), step_(step) {}
+
+  explicit operator bool() const { return data_ != nullptr; }
+  const float* read(std::int64_t t, std::int64_t count, float* room) const;
+  // Where a step is to be computed; `keep` then moves it to its place, unless that was there.
+  float* place(std::int64_t t, float* room) const { return is_f32() ? floats(raw(t)) : room; }
+  void keep(std::int64_t t, std::int64_t count, const float* from) const;
+  void zero(std::int64_t t, std::int64_t count) const;
+  void* raw(std::int64_t t) const;
+  plain::Fetch fetch(std::int64_t t, std::int64_t count) const;
+
+ private:
+  bool is_f32() const { return dtype_ == f32; }
+
+  const void* data_ = nullptr;
+  DType dtype_ = f32;
+  std::int64_t step_ = 0;  // elements
 };
 
 // Steps of each sequence, within [0, T]; without any, all have T.
@@ -70,6 +104,14 @@ struct SequenceBlock {
   Track<T> track(T* data, std::int64_t columns) const {
     return {rows_of(data, columns), shape.batch * columns, std::max<std::int64_t>(shape.steps, 1)};
   }
+  Series series(const void* data, DType dtype, std::int64_t columns) const {
+    const auto skipped = first * columns * static_cast<std::int64_t>(size_of(dtype));
+    return data ? Series(static_cast<const std::byte*>(data) + skipped, dtype, shape.batch * columns) : Series();
+  }
+  // A step's rows, for a product to bring nearer; nothing where there is no such step.
+  plain::Fetch fetch(const Series& series, std::int64_t t, std::int64_t columns) const {
+    return series && t >= 0 && t < longest ? series.fetch(t, rows * columns) : plain::Fetch{};
+  }
   // f(row within the block, its length) where the sequence has ended before step t.
   template <class F>
   void each_ended(std::int64_t t, const F& f) const {
@@ -86,19 +128,13 @@ struct SequenceBlock {
   }
   // The state after each sequence's last step.
   void last_state(const float* before, const Track<float>& y, float* h) const;
+  void last_state(const Series& before, const Series& y, const Series& h, DType dtype) const;
   // On the way back: gradients of the states start where sequences end. `final` null: 0.
   void start_gradient(const float* final, float* d) const;
   void start_gradient_at(std::int64_t t, const float* final, float* d) const;
   // d += dy; null: 0.
   void add(const float* dy, float* d) const;
 };
-
-inline const float* floats(const void* data) { return static_cast<const float*>(data); }
-inline float* floats(void* data) { return static_cast<float*>(data); }
-inline std::size_t float_bytes(std::int64_t count) { return round_up(static_cast<std::size_t>(count) * sizeof(float)); }
-inline void copy(const float* from, std::int64_t count, float* to) {
-  if (from != to) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-}
 
 // What a recurrent kernel is made from. Operands are numbered as in the record, further ones of a larger pattern behind
 // them; those that need not be read (gradients that are zero) or written (what only a gradient would read) are left out
@@ -109,6 +145,7 @@ struct CellCall {
   Setting setting;
   std::vector<int> in, out;  // places in the claim; -1 or none: left out
   DType lengths = i64;
+  DType dtype = f32;
   SequenceInput x = {};
 
   bool has_input(std::size_t i) const { return i < in.size() && in[i] >= 0; }
@@ -118,6 +155,13 @@ struct CellCall {
   }
   float* output(const backend::RunArgs& args, std::size_t i) const {
     return has_output(i) ? floats(args.out[out[i]]) : nullptr;
+  }
+  // Of a block, in the type of the call.
+  Series input(const backend::RunArgs& args, std::size_t i, const SequenceBlock& block, std::int64_t columns) const {
+    return block.series(input(args, i), dtype, columns);
+  }
+  Series output(const backend::RunArgs& args, std::size_t i, const SequenceBlock& block, std::int64_t columns) const {
+    return block.series(output(args, i), dtype, columns);
   }
 };
 
@@ -132,6 +176,7 @@ class CellKernel : public backend::Kernel {
     std::vector<Factor> factors;
     std::size_t lengths = 0;       // input; may be left out
     std::int64_t lane_floats = 0;  // scratch for each lane, for each row of its block
+    std::int64_t lane_more = 0;    // and beside that
     std::int64_t sum_floats = 0;   // sums over all blocks: zero at first, added up in the end
   };
   CellKernel(CellCall call, Spec spec);
@@ -155,13 +200,13 @@ class CellKernel : public backend::Kernel {
   void multiply(const Lane& lane, const float* a, float* c) const {
     factors_[0].run(lane.weights[0], lane.block.rows, a, c);
   }
-  void multiply(const Lane& lane, std::size_t factor, const plain::Left& a, const plain::Start& start, float* c,
-                std::int64_t c_row) const {
-    factors_[factor].run(lane.weights[factor], lane.block.rows, a, start, c, c_row);
+  void multiply(const Lane& lane, std::size_t factor, const StepProduct::Rows& rows) const {
+    factors_[factor].run(lane.weights[factor], lane.block.rows, rows);
   }
 
  private:
   std::size_t lane_bytes() const;
+  std::size_t wide_bytes() const;  // for weights that are not f32
   std::size_t sum_bytes() const { return float_bytes(spec_.sum_floats); }
   // One for each lane; where bits must not depend on the threads, one for each block.
   std::int64_t sums() const { return call_.setting.deterministic ? blocks_.count() : blocks_.lanes; }
@@ -185,6 +230,7 @@ struct CellOffer {
   std::string op;
   std::size_t hidden = 0;  // inputs: hidden weights, and one of shape [T, B, …]
   std::size_t sequence = 0;
+  bool half = false;                          // takes bf16 too
   std::vector<std::size_t> zero_inputs = {};  // that need not be read where they are zero
   std::vector<std::size_t> residuals = {};    // outputs that need not be written where nobody reads them
   std::vector<std::pair<int, int>> in_place = {};

@@ -41,19 +41,19 @@ const float* StepProduct::load(const float* w, void* scratch) const {
 }
 
 void StepProduct::run(const float* weights, std::int64_t rows, const float* a, float* c) const {
-  run(weights, rows, {a, spec_.k}, {spec_.accumulate ? c : nullptr, spec_.n}, c, spec_.n);
+  run(weights, rows, {.a = {a, spec_.k}, .start = {spec_.accumulate ? c : nullptr, spec_.n}, .c = c, .c_row = spec_.n});
 }
 
-void StepProduct::run(const float* weights, std::int64_t rows, const plain::Left& a, const plain::Start& start,
-                      float* c, std::int64_t c_row) const {
-  plain::multiply({.m = rows,
+void StepProduct::run(const float* weights, std::int64_t count, const Rows& rows) const {
+  plain::multiply({.m = count,
                    .n = spec_.n,
                    .k = spec_.k,
-                   .a = a,
+                   .a = rows.a,
                    .b = plain::packed_right(weights, spec_.k),
-                   .start = start,
-                   .c = c,
-                   .c_row = c_row});
+                   .start = rows.start,
+                   .c = rows.c,
+                   .c_row = rows.c_row,
+                   .fetch = rows.fetch});
 }
 
 }  // namespace varve::cpu

@@ -46,9 +46,15 @@ class StepProduct {
   // The weights of one run, packed: before the lanes start.
   const float* load(const float* w, void* scratch) const;
   void run(const float* weights, std::int64_t rows, const float* a, float* c) const;
-  // c = start + a·w, with a and c at these distances between rows.
-  void run(const float* weights, std::int64_t rows, const plain::Left& a, const plain::Start& start, float* c,
-           std::int64_t c_row) const;
+  // c = start + a·w, wherever the rows lie.
+  struct Rows {
+    plain::Left a;
+    plain::Start start = {};
+    float* c = nullptr;
+    std::int64_t c_row = 0;
+    plain::Fetch fetch = {};
+  };
+  void run(const float* weights, std::int64_t count, const Rows& rows) const;
 
  private:
   StepSpec spec_;

@@ -61,41 +61,48 @@ void block(const PanelProduct& p, const float* a, const float* b, const float* s
     }
 }
 
-// Brings a share of the next packed panel nearer while this one is multiplied.
-HWY_INLINE void fetch_next(const PanelProduct& p, std::int64_t first, std::int64_t rows, const float* next) {
+// Part [begin, end) of `parts` to the second-level cache.
+HWY_INLINE void fetch_part(const Fetch& fetch, std::int64_t begin, std::int64_t end, std::int64_t parts) {
   constexpr std::int64_t kLine = 16;
-  const std::int64_t floats = p.k * p.b.row, from = floats / p.m * first, to = floats / p.m * (first + rows);
-  for (std::int64_t at = from; at < to; at += kLine) hwy::Prefetch(next + at);
+  for (std::int64_t at = fetch.floats * begin / parts; at < fetch.floats * end / parts; at += kLine)
+    __builtin_prefetch(fetch.data + at, 0, 2);
 }
+
+// A panel of the right operand: where it is, its first column and its columns.
+struct Panel {
+  const float* data;
+  std::int64_t column, columns, number, count;
+  Fetch next;  // the panel after it, where it is packed
+};
 
 // Rows [first, m) of one panel in blocks of R, what is left in smaller ones.
 template <int R, int N>
-void rows(const PanelProduct& p, std::int64_t first, std::int64_t column, const float* b, std::size_t columns) {
-  const std::int64_t width = kVectors * static_cast<std::int64_t>(hn::Lanes(Floats()));
-  const bool more = p.b.row == width && column + width < p.n && p.m > R;
+void rows(const PanelProduct& p, std::int64_t first, const Panel& panel) {
   for (; first + R <= p.m; first += R) {
-    const float* start = p.start.data ? p.start.data + first * p.start.row + column : nullptr;
-    if (more) fetch_next(p, first, R, b + p.b.panel);
-    block<R, N>(p, p.a.data + first * p.a.row, b, start, p.c + first * p.c_row + column, columns);
+    fetch_part(panel.next, first, first + R, p.m);
+    fetch_part(p.fetch, panel.number * p.m + first, panel.number * p.m + first + R, panel.count * p.m);
+    const float* start = p.start.data ? p.start.data + first * p.start.row + panel.column : nullptr;
+    block<R, N>(p, p.a.data + first * p.a.row, panel.data, start, p.c + first * p.c_row + panel.column,
+                static_cast<std::size_t>(panel.columns));
   }
   if constexpr (R > 1) {
-    if (first < p.m) rows<R / 2, N>(p, first, column, b, columns);
+    if (first < p.m) rows<R / 2, N>(p, first, panel);
   }
 }
 
 void multiply_all(const PanelProduct& p) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
-  const std::int64_t width = kVectors * lanes;
-  const float* b = p.b.data;
-  for (std::int64_t column = 0; column < p.n; column += width, b += p.b.panel) {
-    const std::int64_t columns = std::min(width, p.n - column);
-    const auto filled = static_cast<std::size_t>(columns);
-    if (columns > 2 * lanes)
-      rows<kRows, 3>(p, 0, column, b, filled);
-    else if (columns > lanes)
-      rows<kRows, 2>(p, 0, column, b, filled);
+  const std::int64_t width = kVectors * lanes, count = (p.n + width - 1) / width;
+  for (std::int64_t number = 0; number < count; ++number) {
+    const std::int64_t column = number * width;
+    Panel panel{p.b.data + number * p.b.panel, column, std::min(width, p.n - column), number, count, {}};
+    if (p.b.row == width && number + 1 < count) panel.next = {panel.data + p.b.panel, p.k * width};
+    if (panel.columns > 2 * lanes)
+      rows<kRows, 3>(p, 0, panel);
+    else if (panel.columns > lanes)
+      rows<kRows, 2>(p, 0, panel);
     else
-      rows<kRows, 1>(p, 0, column, b, filled);
+      rows<kRows, 1>(p, 0, panel);
   }
 }
 

@@ -23,6 +23,11 @@ struct Start {
   const float* data = nullptr;
   std::int64_t row = 0;
 };
+// Memory that somebody reads next: it is brought nearer meanwhile.
+struct Fetch {
+  const float* data = nullptr;
+  std::int64_t floats = 0;
+};
 // c = start + a·b      a: [M,K]  b: [K,N]  c: [M,N], rows of it at c_row. The start may be c itself.
 struct PanelProduct {
   std::int64_t m = 0, n = 0, k = 0;
@@ -31,6 +36,7 @@ struct PanelProduct {
   Start start = {};
   float* c = nullptr;
   std::int64_t c_row = 0;
+  Fetch fetch = {};
 };
 
 // On the calling thread. The products of one element are added in order of k, whatever its neighbours, and then to its
