@@ -101,6 +101,7 @@ class Optimizer:
     clip_norm: float = 0.0
 
     def __post_init__(self) -> None:
+        self.rate = float(self.rate)
         if self.weight_decay is None:
             self.weight_decay = 0.01 if self.name == "adamw" else 0.0
 

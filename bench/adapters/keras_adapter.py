@@ -262,6 +262,9 @@ class KerasTensorflow(Keras):
         xla = request.mode == "xla"
         self.version, self.out_of_memory = tf.__version__, (tf.errors.ResourceExhaustedError,)
         self.flags |= {"mode": "xla" if xla else "plain", "inter_op": 1, "intra_op": request.threads, "onednn": True}
+        # An embedding's gradient has a slice for each token. Plain SGD may add them one by one; Adam and clipping square
+        # them, and Keras would square each slice of a repeated token on its own, which is another rule than Adam's.
+        self.dense_gradients = request.optimizer.name != "sgd" or request.optimizer.clip_norm > 0
         compiled = partial(tf.function, jit_compile=xla, reduce_retracing=True)
         self.step_function = compiled(self.step_once)
         self.forward_function = compiled(self.forward_once)
@@ -275,7 +278,8 @@ class KerasTensorflow(Keras):
     def gradients_once(self, x: Any, y: Any) -> tuple[Any, list[Any]]:
         with self.tf.GradientTape() as tape:
             loss = self.forward_once(x, y)
-        return loss, tape.gradient(loss, self.model.trainable_variables)
+        gradients = tape.gradient(loss, self.model.trainable_variables)
+        return loss, [self.tf.convert_to_tensor(g) for g in gradients] if self.dense_gradients else gradients
 
     def update_once(self, gradients: list[Any]) -> None:
         self.optimizer.apply(gradients, self.model.trainable_variables)
