@@ -24,7 +24,7 @@ std::string digits(double value, int places) {
 std::string layers_text(const std::vector<std::string>& origins) {
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(origins.size(), 3); ++i)
-    text += cat(i ? ", " : "", origins[i].empty() ? "the loss" : origins[i]);
+    text += cat(i ? ", " : "", origins[i].empty() ? "the loss" : "layer " + origins[i]);
   return origins.size() > 3 ? cat(text, " and ", origins.size() - 3, " more") : text;
 }
 

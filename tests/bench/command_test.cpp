@@ -74,8 +74,52 @@ TEST(BenchCommand, VerificationIsRemembered) {
   EXPECT_FALSE(contains(varve_command(step).out, "verify fcn-scaling-1x16: torch"));
 }
 
+TEST(BenchCommand, LeversAreLeftOutOneByOne) {
+  const test::Folder folder;
+  const Result result = varve_command("bench ablate" + kSmall + "json=r.jsonl");
+  ASSERT_EQ(result.code, 0) << result.out;
+  const std::vector<Record> records = load_records("r.jsonl");
+  ASSERT_EQ(records.size(), 7u);
+  EXPECT_EQ(records[0].details.at("without"), "");
+  for (std::size_t i = 1; i < records.size(); ++i) EXPECT_GT(records[i].ratio_to_varve, 0) << result.out;
+  const auto update = std::find_if(records.begin(), records.end(),
+                                   [](const Record& r) { return r.details.at("without") == "update-in-gemm"; });
+  ASSERT_NE(update, records.end());
+  EXPECT_NE(update->algorithms, records[0].algorithms);  // another program than the whole
+}
+
+TEST(BenchCommand, PredictionsAndPartsHaveTables) {
+  const Result infer = varve_command("bench infer" + kSmall + "frameworks=varve", test::Streams::out);
+  EXPECT_EQ(infer.code, 0);
+  EXPECT_TRUE(contains(infer.out, "p99")) << infer.out;
+  const Result parts = varve_command("bench parts" + kSmall, test::Streams::out);
+  EXPECT_EQ(parts.code, 0);
+  EXPECT_TRUE(contains(parts.out, "data loading")) << parts.out;
+}
+
+TEST(BenchCommand, CompareFailsOnARegression) {
+  const test::Folder folder;
+  Record before;
+  before.kind = "step", before.workload = "fcn5", before.framework = "varve", before.batch = 64, before.threads = 2;
+  before.processes = {{10, 10, 10.1}}, before.modes = {"plain"};
+  summarize(before);
+  Record after = before;
+  after.processes = {{13, 13, 13.1}};
+  summarize(after);
+  RecordFile("old.jsonl").add(before);
+  RecordFile("new.jsonl").add(after);
+  EXPECT_EQ(varve_command("bench compare old.jsonl old.jsonl").code, 0);
+  EXPECT_EQ(varve_command("bench compare new.jsonl old.jsonl").code, 0);
+  const Result worse = varve_command("bench compare old.jsonl new.jsonl");
+  EXPECT_EQ(worse.code, 1);
+  EXPECT_TRUE(contains(worse.out, "WORSE")) << worse.out;
+  EXPECT_EQ(varve_command("bench compare old.jsonl new.jsonl tolerance=0.5").code, 0);
+  EXPECT_EQ(varve_command("bench compare old.jsonl missing.jsonl").code, 1);
+}
+
 TEST(BenchCommand, BadWordsAreUsageErrors) {
-  for (const char* words : {"step nosuch", "step fcn5 threads=0", "step fcn5 frameworks=tourch", "step precision=f8"})
+  for (const char* words : {"step nosuch", "step fcn5 threads=0", "step fcn5 frameworks=tourch", "step precision=f8",
+                            "explain", "train fcn5"})
     EXPECT_EQ(varve_command(std::string("bench ") + words).code, 2) << words;
 }
 
