@@ -86,8 +86,7 @@ inline double activate(Activation activation, double x) {
   return x;
 }
 
-inline void naive_matmul(const MatmulSpec& s, const Values& a, const Values& b, const Values& bias, float alpha,
-                         Values& c) {
+inline void naive_matmul(const MatmulSpec& s, const Values& a, const Values& b, const Values& bias, Values& c) {
   for (std::int64_t g = 0; g < s.batch; ++g) {
     for (std::int64_t i = 0; i < s.m; ++i) {
       for (std::int64_t j = 0; j < s.n; ++j) {
@@ -97,7 +96,7 @@ inline void naive_matmul(const MatmulSpec& s, const Values& a, const Values& b, 
                  b[g * s.b.batch + p * s.b.row + j * s.b.col];
         }
         float& out = c[g * s.c.batch + i * s.c.row + j * s.c.col];
-        sum = alpha * sum + (s.beta == 0 ? 0.0 : s.beta * out) + (s.bias ? bias[j] : 0.f);
+        sum += (s.beta == 0 ? 0.0 : s.beta * out) + (s.bias ? bias[j] : 0.f);
         out = static_cast<float>(activate(s.activation, sum));
       }
     }

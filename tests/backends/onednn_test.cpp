@@ -23,15 +23,10 @@ void check_matmul(const MatmulSpec& s, const std::string& what) {
       s.beta == 0 ? Values(extent(s.c, s.batch, s.m, s.n), kNan) : values(extent(s.c, s.batch, s.m, s.n), 4);
   Values c = expected;
   for (float& x : expected) x = s.beta == 0 ? 0 : x;
-  const float alpha = s.scaled ? -0.25f : 1.f;
-  naive_matmul(s, a, b, bias, alpha, expected);
+  naive_matmul(s, a, b, bias, expected);
   const Bytes scratch(matmul->scratch_bytes());
-  matmul->run({.a = a.data(),
-               .b = b.data(),
-               .bias = s.bias ? bias.data() : nullptr,
-               .alpha = s.scaled ? &alpha : nullptr,
-               .c = c.data(),
-               .scratch = scratch.get()});
+  matmul->run(
+      {.a = a.data(), .b = b.data(), .bias = s.bias ? bias.data() : nullptr, .c = c.data(), .scratch = scratch.get()});
   if (s.beta == 0) {
     // Gaps between rows keep their NaN: they are not ours to write.
     for (std::size_t i = 0; i < c.size(); ++i) {
@@ -111,15 +106,13 @@ TEST(OneDnnMatmul, Activations) {
   }
 }
 
-TEST(OneDnnMatmul, AccumulatesWithScaleReadAtRunTime) {
+TEST(OneDnnMatmul, Accumulates) {
   for (const bool single : {false, true}) {
     MatmulSpec s = row_major(96, 64, 130);
     s.a = {.row = 1, .col = 96};
     s.beta = 1;
-    check_matmul(s, "beta");
-    s.scaled = true;
     s.single_thread = single;
-    check_matmul(s, "alpha and beta");
+    check_matmul(s, "beta");
     s.beta = 0.5;
     check_matmul(s, "beta 0.5");
     s.k = 700;
@@ -129,17 +122,6 @@ TEST(OneDnnMatmul, AccumulatesWithScaleReadAtRunTime) {
     s.b.batch = 700 * 130;
     s.c.batch = 96 * 130;
     check_matmul(s, "batch with A repeated");
-  }
-}
-
-TEST(OneDnnMatmul, TallUpdateInStripes) {
-  for (const bool single : {false, true}) {
-    MatmulSpec s = row_major(1100, 3, 4100);
-    s.a = {.row = 1, .col = 1100};
-    s.beta = 1;
-    s.scaled = true;
-    s.single_thread = single;
-    check_matmul(s, "stripes");
   }
 }
 
@@ -156,11 +138,11 @@ TEST(OneDnnMatmul, EmptySumsFillTheOutput) {
 
 TEST(OneDnnMatmul, RefusesWithAReason) {
   MatmulSpec s = row_major(4, 4, 4);
-  s.scaled = true;
-  s.bias = true;
+  s.packed_b = true;
+  s.batch = 2;
   const Offer<Matmul> refused = Matmul::prepare(s);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.reason().find("bias"), std::string::npos);
+  EXPECT_NE(refused.reason().find("batch"), std::string::npos);
 }
 
 TEST(OneDnnMatmul, Bf16) {
@@ -175,7 +157,7 @@ TEST(OneDnnMatmul, Bf16) {
     const Halves a16 = to_bf16(a), b16 = to_bf16(b);
     Values expected(33 * 48), actual(33 * 48);
     Halves c16(33 * 48);
-    naive_matmul(s, a, b, {}, 1, expected);
+    naive_matmul(s, a, b, {}, expected);
     const Bytes scratch(matmul->scratch_bytes());
     void* c = output == Type::f32 ? static_cast<void*>(actual.data()) : c16.data();
     matmul->run({.a = a16.data(), .b = b16.data(), .c = c, .scratch = scratch.get()});

@@ -148,6 +148,16 @@ TEST(Arena, AChainSharesTwoBuffers) {
   EXPECT_LE(planned(traced(f, {{f32, {64, 64}}}))->arena_bytes, 2u * 64 * 64 * 4);
 }
 
+TEST(Arena, WhatBecomesAResultInPlaceIsComputedThere) {
+  const auto f = [](const Tensors& in) { return Tensors{varve::exp(cumsum(in[0]))}; };
+  EXPECT_EQ(planned(traced(f, {{f32, {64, 64}}}))->arena_bytes, 0u);
+  const auto twice = [](const Tensors& in) {  // the sum is still needed when its exponential is there
+    const Tensor x = cumsum(in[0]);
+    return Tensors{cumsum(varve::exp(x)) + cumsum(x)};
+  };
+  EXPECT_GT(planned(traced(twice, {{f32, {64, 64}}}))->arena_bytes, 0u);
+}
+
 // Plays a program on memory that remembers whose bytes lie where.
 class Replay {
  public:

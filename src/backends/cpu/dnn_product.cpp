@@ -64,8 +64,7 @@ std::optional<dnn::DenseBackwardData> prepare_turned(const Product& p, const Dnn
   if (!p.batch.empty() || !is_plain(spec) || p.k == 0) return std::nullopt;
   if (!is_dense(p.a, p.k) || !is_dense(p.c, p.n) || p.b.row != 1 || p.b.col != p.k) return std::nullopt;
   auto offered =
-      dnn::DenseBackwardData::prepare({.m = p.m, .k = p.n, .n = p.k, .input = spec.type, .output = spec.type},
-                                      dnn::row_major_layout(p.n, p.k, spec.type));
+      dnn::DenseBackwardData::prepare({.m = p.m, .k = p.n, .n = p.k, .input = spec.type, .output = spec.type});
   if (!offered) return std::nullopt;
   return std::move(*offered);
 }

@@ -33,14 +33,16 @@ bool is_whole(const Draft& draft, const ir::Value& value) {
          value.type().bytes() == source(value).type().bytes();
 }
 
-// May this output lie where this input lies, both in the arena and the input read here for the last time?
+// May this output lie where this input lies, which is in the arena and read here for the last time? What the program
+// returns has a place outside: then the input moves there.
 bool may_share(const Draft& draft, const Memory& memory, const Unit& unit, std::size_t output, std::size_t input,
                int now) {
   const ir::Value& in = unit.claim.inputs[input];
   const int from = memory.of.at(source(in));
   const Buffer& a = memory.buffers[static_cast<std::size_t>(root(memory, from))];
   const Buffer& b = memory.buffers[static_cast<std::size_t>(memory.of.at(unit.claim.outputs[output]))];
-  if (b.shares >= 0 || a.place.kind != Place::Kind::arena || b.place.kind != Place::Kind::arena) return false;
+  if (b.shares >= 0 || a.place.kind != Place::Kind::arena) return false;
+  if (b.place.kind != Place::Kind::arena && b.place.kind != Place::Kind::output) return false;
   if (a.last != now || a.bytes != b.bytes || a.bytes == 0) return false;
   if (in.type() != unit.claim.outputs[output].type() || !is_whole(draft, in)) return false;
   for (std::size_t i = 0; i < unit.claim.inputs.size(); ++i)  // read as another operand at the same time
@@ -59,8 +61,12 @@ void share_in_place(const Draft& draft, const std::vector<int>& order, Memory& m
       const int into = root(memory, memory.of.at(source(unit.claim.inputs[static_cast<std::size_t>(i)])));
       if (std::find(taken.begin(), taken.end(), into) != taken.end()) continue;
       taken.push_back(into);
-      Buffer& output =
-          memory.buffers[static_cast<std::size_t>(memory.of.at(unit.claim.outputs[static_cast<std::size_t>(o)]))];
+      const int result = memory.of.at(unit.claim.outputs[static_cast<std::size_t>(o)]);
+      Buffer& output = memory.buffers[static_cast<std::size_t>(result)];
+      if (output.place.kind == Place::Kind::output) {
+        memory.buffers[static_cast<std::size_t>(into)].shares = result;
+        continue;
+      }
       output.shares = into;
       Buffer& whole = memory.buffers[static_cast<std::size_t>(into)];
       whole.last = std::max(whole.last, output.last);

@@ -44,12 +44,6 @@ static void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float
   ops.append_eltwise(algorithm, alpha, 0.f);
 }
 
-// Scales of the inputs multiply the product before a sum is added; the bias, which comes after, stays as it is.
-int set_runtime_scale(dnnl::primitive_attr& attr) {
-  attr.set_scales_mask(DNNL_ARG_SRC, 0);
-  return DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC;
-}
-
 #else
 
 dnnl::memory::data_type type_of(const Desc& desc) { return desc.data_type(); }
@@ -72,12 +66,6 @@ std::vector<std::pair<std::int64_t, int>> inner_blocks(const Desc& desc) {
 
 static void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float alpha) {
   ops.append_eltwise(1.f, algorithm, alpha, 0.f);
-}
-
-// Version 2 scales product and bias together, before a sum is added.
-int set_runtime_scale(dnnl::primitive_attr& attr) {
-  attr.set_output_scales(0, {DNNL_RUNTIME_F32_VAL});
-  return DNNL_ARG_ATTR_OUTPUT_SCALES;
 }
 
 #endif

@@ -39,9 +39,6 @@ std::vector<std::pair<std::int64_t, int>> inner_blocks(const Desc& desc);
 void append_activation(dnnl::post_ops& ops, Activation activation);
 dnnl::primitive_attr user_scratch_attr();
 
-// A factor of the product that is read at run time; returns the argument's number.
-int set_runtime_scale(dnnl::primitive_attr& attr);
-
 // Limits oneDNN to the calling thread while it lives. The setting is OpenMP's, per thread, so others do not notice.
 class OneThread {
  public:

@@ -4,28 +4,17 @@ namespace varve::cpu::dnn {
 
 PackedLayout make_layout(const Desc& plain, const Desc& packed, Type type) {
   const Desc plain_f32(dims_of(plain), dnnl::memory::data_type::f32, strides_of(plain));
-  const Desc plain_typed(dims_of(plain), data_type(type), strides_of(plain));
   return PackedLayout(std::make_shared<const PackedLayout::Impl>(PackedLayout::Impl{
       .packed = packed,
       .type = type,
-      .plain = packed == plain_typed,
       .pack = make_reorder(plain_f32, packed, false),
       .unpack = make_reorder(packed, plain_f32, false),
   }));
 }
 
-PackedLayout row_major_layout(std::int64_t k, std::int64_t n, Type type) {
-  const Desc plain({k, n}, data_type(type), Dims{n, 1});
-  return make_layout(plain, plain, type);
-}
-
-Desc transposed(const Desc& matrix) { return matrix.permute_axes({1, 0}); }
-
 std::size_t PackedLayout::bytes() const { return impl_->packed.get_size(); }
 
 Type PackedLayout::type() const { return impl_->type; }
-
-bool PackedLayout::is_plain() const { return impl_->plain; }
 
 void PackedLayout::pack(const float* plain, void* packed) const { impl_->pack.run({plain, packed}, nullptr); }
 

@@ -8,15 +8,11 @@ namespace varve::cpu::dnn {
 struct PackedLayout::Impl {
   Desc packed;
   Type type;
-  bool plain;
   Kernel pack;
   Kernel unpack;
 };
 
 // `plain` gives the shape and the plain strides; its type is taken as f32.
 PackedLayout make_layout(const Desc& plain, const Desc& packed, Type type);
-
-// The same memory with the two axes of a matrix swapped.
-Desc transposed(const Desc& matrix);
 
 }  // namespace varve::cpu::dnn

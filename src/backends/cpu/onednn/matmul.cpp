@@ -15,9 +15,6 @@ std::string refusal_of(const MatmulSpec& s) {
   if (s.batch < 0 || s.m < 0 || s.n < 0 || s.k < 0) return "negative size";
   if ((s.input == Type::bf16 || s.output == Type::bf16) && !has_bf16()) return "this CPU has no bf16 products";
   if (s.input == kF32 && s.output == Type::bf16) return "f32 inputs with a bf16 output";
-  // Version 2 would scale the bias too, version 3 would not.
-  if (s.scaled && s.bias) return "a scale together with a bias";
-  if (s.scaled && s.input != kF32) return "a scale with bf16 inputs";
   if (s.packed_b && s.batch != 1) return "packed weights in a batch";
   if (s.batch > 1 && s.a.batch == 0 && s.b.batch == 0) return "a batch of which every product is the same";
   if (s.batch > 1 && s.c.batch == 0) return "a batch written to one matrix";
@@ -109,93 +106,32 @@ void run_without_product(const MatmulSpec& s, const MatmulArgs& args) {
   }
 }
 
-// One operand as BLAS sees it.
-struct BlasOperand {
-  char transpose;
-  std::int64_t leading;
-};
-
-std::optional<BlasOperand> blas_operand(const Strides& s, std::int64_t rows, std::int64_t cols) {
-  if (s.col == 1 && s.row >= cols) return BlasOperand{'N', std::max<std::int64_t>(s.row, 1)};
-  if (s.row == 1 && s.col >= rows) return BlasOperand{'T', std::max<std::int64_t>(s.col, 1)};
-  return std::nullopt;
-}
-
-// The run-time scale of version 2 leads to a slow kernel, and dnnl_sgemm beats version 3's too, except for long sums
-// over a small output, which it splits badly (measured: 4096 terms, 256×1024 outputs).
-bool prefers_sgemm(const MatmulSpec& s) {
-  return s.scaled && s.batch == 1 && !s.packed_b && s.input == kF32 && s.activation == Activation::none &&
-         s.k <= 2 * std::max(s.m, s.n) && s.c.col == 1 && blas_operand(s.a, s.m, s.k) && blas_operand(s.b, s.k, s.n);
-}
-
 }  // namespace
 
 struct Matmul::Impl {
   MatmulSpec spec;
   bool swapped = false;  // computes Cᵀ = Bᵀ·Aᵀ
-  bool sgemm = false;
   Kernel kernel;
   std::optional<PackedLayout> layout;
 
   // False when there is no real kernel.
   bool prepare_matmul();
-  void run_sgemm(const MatmulArgs& args) const;
-  dnnl_status_t run_stripe(const MatmulArgs& args, std::int64_t first, std::int64_t rows) const;
-  std::int64_t stripe_rows() const;
 };
 
 bool Matmul::Impl::prepare_matmul() {
   const MatmulSpec& s = spec;
-  dnnl::primitive_attr attr = attributes(s);
-  const int scale = s.scaled ? set_runtime_scale(attr) : 0;
-  const Desc scale_desc = s.scaled ? Desc({1}, data_type(kF32), Dims{1}) : Desc();
   const Desc a = matrix_desc(s, s.m, s.k, s.a, s.input);
   const Desc c = matrix_desc(s, s.m, s.n, s.c, s.output);
   const Desc b = s.packed_b ? Desc({s.k, s.n}, data_type(s.input), dnnl::memory::format_tag::any)
                             : matrix_desc(s, s.k, s.n, s.b, s.input);
   const Desc bias = bias_desc(s);
-  const auto desc = describe<dnnl::matmul>(attr, a, b, bias, c);
+  const auto desc = describe<dnnl::matmul>(attributes(s), a, b, bias, c);
   if (!is_fast(desc)) return false;
   const Desc used = desc.weights_desc();
   if (s.packed_b) layout = make_layout(Desc({s.k, s.n}, data_type(s.input), Dims{s.n, 1}), used, s.input);
   kernel = Kernel::make<dnnl::matmul>(
-      desc,
-      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, used}, {DNNL_ARG_BIAS, bias}, {scale, scale_desc}, {DNNL_ARG_DST, c}},
-      s.single_thread);
+      desc, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, used}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, c}}, s.single_thread);
   return true;
-}
-
-// Rows of C in one call of dnnl_sgemm. Told to do a tall C with long rows at once, it walks down the columns and misses
-// the cache at every row; in stripes it is a third faster (64 terms, 2048×26752 outputs: 105 against 75 GFLOP/s a
-// core).
-std::int64_t Matmul::Impl::stripe_rows() const {
-  constexpr std::int64_t kLongRow = 4096;
-  constexpr std::int64_t kStripe = 256;
-  return spec.n >= kLongRow && spec.m >= 4 * kStripe ? kStripe : spec.m;
-}
-
-dnnl_status_t Matmul::Impl::run_stripe(const MatmulArgs& args, std::int64_t first, std::int64_t rows) const {
-  const MatmulSpec& s = spec;
-  const BlasOperand a = *blas_operand(s.a, s.m, s.k);
-  const BlasOperand b = *blas_operand(s.b, s.k, s.n);
-  return dnnl_sgemm(a.transpose, b.transpose, rows, s.n, s.k, *args.alpha,
-                    static_cast<const float*>(args.a) + first * s.a.row, a.leading, static_cast<const float*>(args.b),
-                    b.leading, s.beta, static_cast<float*>(args.c) + first * s.c.row, std::max(s.c.row, s.n));
-}
-
-void Matmul::Impl::run_sgemm(const MatmulArgs& args) const {
-  const std::int64_t stripe = stripe_rows();
-  const std::int64_t stripes = (spec.m + stripe - 1) / stripe;
-  const OneThread guard(spec.single_thread);
-  if (stripes == 1) return check(run_stripe(args, 0, spec.m), "dnnl_sgemm");
-  // Exceptions cannot leave the parallel loop, so the worst status does.
-  int status = dnnl_success;
-#pragma omp parallel for schedule(static) reduction(max : status)
-  for (std::int64_t i = 0; i < stripes; ++i) {
-    const std::int64_t first = i * stripe;
-    status = std::max<int>(status, run_stripe(args, first, std::min(stripe, spec.m - first)));
-  }
-  check(static_cast<dnnl_status_t>(status), "dnnl_sgemm");
 }
 
 namespace {
@@ -203,7 +139,7 @@ namespace {
 // Row-major products without a batch: oneDNN's inner product runs the older GEMM, which reads unpacked weights faster
 // than the matmul primitive does (214 to 222 against 171 to 195 GFLOP/s at 64 rows).
 Kernel prepare_inner_product(const MatmulSpec& s) {
-  if (s.batch != 1 || s.scaled || s.packed_b || s.beta != 0 || s.input != kF32) return {};
+  if (s.batch != 1 || s.packed_b || s.beta != 0 || s.input != kF32) return {};
   if (!is_row_major(s.a, s.k) || !is_row_major(s.b, s.n) || !is_row_major(s.c, s.n)) return {};
   const Desc a({s.m, s.k}, data_type(kF32), Dims{s.k, 1});
   const Desc b({s.n, s.k}, data_type(kF32), Dims{1, s.n});
@@ -213,8 +149,7 @@ Kernel prepare_inner_product(const MatmulSpec& s) {
       describe<dnnl::inner_product_forward>(attributes(s), dnnl::prop_kind::forward_inference, a, b, bias, c);
   if (!is_fast(desc)) return {};
   return Kernel::make<dnnl::inner_product_forward>(
-      desc, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_BIAS, bias}, {0, Desc()}, {DNNL_ARG_DST, c}},
-      s.single_thread);
+      desc, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, c}}, s.single_thread);
 }
 
 MatmulSpec swapped(const MatmulSpec& s) {
@@ -242,10 +177,6 @@ Offer<Matmul> Matmul::prepare(const MatmulSpec& spec) {
     }
     if (s.batch == 0 || s.m == 0 || s.n == 0 || s.k == 0) return Matmul(std::move(impl));
     if (s.c.col != 1 && s.n != 1) return Refused{"matmul: an output whose columns are not adjacent"};
-    if (prefers_sgemm(s)) {
-      impl->sgemm = true;
-      return Matmul(std::move(impl));
-    }
     const OneThread guard(s.single_thread);
     impl->kernel = prepare_inner_product(s);
     if (impl->kernel) return Matmul(std::move(impl));
@@ -268,18 +199,13 @@ const PackedLayout& Matmul::b_layout() const {
   return *impl_->layout;
 }
 
-std::string Matmul::implementation() const {
-  if (impl_->sgemm) return "sgemm";
-  return impl_->kernel ? impl_->kernel.implementation() : "fill";
-}
+std::string Matmul::implementation() const { return impl_->kernel ? impl_->kernel.implementation() : "fill"; }
 
 void Matmul::run(const MatmulArgs& args) const {
-  if (impl_->spec.scaled && !args.alpha) throw Error("matmul: prepared with a scale, run without one");
   MatmulArgs bound = args;
   if (impl_->swapped) std::swap(bound.a, bound.b);
-  if (impl_->sgemm) return impl_->run_sgemm(bound);
   if (!impl_->kernel) return run_without_product(impl_->spec, bound);
-  impl_->kernel.run({bound.a, bound.b, bound.bias, bound.alpha, bound.c}, bound.scratch);
+  impl_->kernel.run({bound.a, bound.b, bound.bias, bound.c}, bound.scratch);
 }
 
 }  // namespace varve::cpu::dnn

@@ -69,8 +69,6 @@ class PackedLayout {
 
   std::size_t bytes() const;
   Type type() const;
-  // True when the packed form is the plain form itself.
-  bool is_plain() const;
   // Packing to a bf16 layout rounds; unpacking widens.
   void pack(const float* plain, void* packed) const;
   void unpack(const void* packed, float* plain) const;
@@ -84,9 +82,6 @@ class PackedLayout {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Weights that stay row-major.
-PackedLayout row_major_layout(std::int64_t k, std::int64_t n, Type type = Type::f32);
-
 // --- Matrix product --------------------------------------------------------------------------------------------------
 
 // Distances in elements. A batch stride of 0 repeats the same matrix.
@@ -96,7 +91,7 @@ struct Strides {
   std::int64_t col = 1;
 };
 
-// C[b] = activation(beta·C[b] + alpha·A[b]·B[b] + bias)      A: [M,K]  B: [K,N]  C: [M,N]  bias: [N]
+// C[b] = activation(beta·C[b] + A[b]·B[b] + bias)      A: [M,K]  B: [K,N]  C: [M,N]  bias: [N]
 struct MatmulSpec {
   std::int64_t batch = 1;
   std::int64_t m = 0;
@@ -110,7 +105,6 @@ struct MatmulSpec {
   bool bias = false;
   Activation activation = Activation::none;
   float beta = 0;
-  bool scaled = false;    // alpha is read through a pointer at every run; otherwise it is 1
   bool packed_b = false;  // B comes in the layout of `b_layout()`; no batch
   bool single_thread = false;
 };
@@ -119,7 +113,6 @@ struct MatmulArgs {
   const void* a = nullptr;
   const void* b = nullptr;
   const float* bias = nullptr;
-  const float* alpha = nullptr;
   void* c = nullptr;
   void* scratch = nullptr;
 };
@@ -144,23 +137,22 @@ class Matmul {
   std::unique_ptr<Impl> impl_;
 };
 
-// --- Gradients of a dense layer --------------------------------------------------------------------------------------
+// --- The gradient of a dense layer's input ---------------------------------------------------------------------------
 
-// y = x·w      x: [M,K]  w: [K,N]  y: [M,N]; activations row-major and dense, weights in `layout`.
+// y = x·w      x: [M,K]  w: [K,N]  y: [M,N], all row-major and dense
 struct DenseSpec {
   std::int64_t m = 0;
   std::int64_t k = 0;
   std::int64_t n = 0;
-  Type input = Type::f32;   // of x, dy and, for dx, of w
-  Type output = Type::f32;  // of dx; dw is always f32
-  bool bias = false;        // backward weights: also db[N] = sum of dy over rows
+  Type input = Type::f32;   // of dy and w
+  Type output = Type::f32;  // of dx
   bool single_thread = false;
 };
 
 // dx = dy·wᵀ
 class DenseBackwardData {
  public:
-  static Offer<DenseBackwardData> prepare(const DenseSpec& spec, const PackedLayout& layout);
+  static Offer<DenseBackwardData> prepare(const DenseSpec& spec);
   DenseBackwardData(DenseBackwardData&&) noexcept;
   DenseBackwardData& operator=(DenseBackwardData&&) noexcept;
   ~DenseBackwardData();
@@ -172,42 +164,6 @@ class DenseBackwardData {
  private:
   struct Impl;
   explicit DenseBackwardData(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
-
-// dw = xᵀ·dy, written in `layout` (an f32 one); db too when asked.
-class DenseBackwardWeights {
- public:
-  static Offer<DenseBackwardWeights> prepare(const DenseSpec& spec, const PackedLayout& layout);
-  DenseBackwardWeights(DenseBackwardWeights&&) noexcept;
-  DenseBackwardWeights& operator=(DenseBackwardWeights&&) noexcept;
-  ~DenseBackwardWeights();
-
-  std::size_t scratch_bytes() const;
-  std::string implementation() const;
-  void run(const void* x, const void* dy, float* dw, float* db, void* scratch) const;
-
- private:
-  struct Impl;
-  explicit DenseBackwardWeights(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
-
-// w = beta·w + alpha·xᵀ·dy, in place: the gradient is never written. f32 only.
-class DenseUpdate {
- public:
-  static Offer<DenseUpdate> prepare(const DenseSpec& spec, const PackedLayout& layout, float beta = 1);
-  DenseUpdate(DenseUpdate&&) noexcept;
-  DenseUpdate& operator=(DenseUpdate&&) noexcept;
-  ~DenseUpdate();
-
-  std::size_t scratch_bytes() const;
-  std::string implementation() const;
-  void run(const float* x, const float* dy, const float* alpha, float* w, void* scratch) const;
-
- private:
-  struct Impl;
-  explicit DenseUpdate(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
