@@ -219,5 +219,18 @@ TEST(CpuPatterns, ConvolutionsThatPadMoreThanTheKernelAreOurOwn) {
 
 #endif  // VARVE_HAS_ONEDNN
 
+// Many pixels and one tap: dyᵀ·x. Other strides and kernels are no product.
+TEST(CpuConv, TheWeightGradientOfOneTapIsAProduct) {
+  const auto gradient = [](const Conv2dOptions& o) {
+    return [o](const Tensors& in) {
+      return Tensors{gradients(sum(square(conv2d(in[0], in[1], o))), {in[1]})[0] * (1.f / 8192)};
+    };
+  };
+  const Tensor x = values({2, 65, 64, 3}, 1);
+  expect_kernel(checked(gradient({}), {x, values({5, 1, 1, 3}, 2)}), "onednn matmul of pixels");
+  expect_no_kernel(checked(gradient({.stride = {2, 1}}), {x, values({5, 1, 1, 3}, 2)}), "matmul of pixels");
+  expect_no_kernel(checked(gradient({}), {x, values({5, 1, 2, 3}, 2)}), "matmul of pixels");
+}
+
 }  // namespace
 }  // namespace varve
