@@ -2,12 +2,10 @@
 // of elements.
 #include <numeric>
 
-#include "against_reference.h"
+#include "cpu_programs.h"
 
 namespace varve {
 namespace {
-
-using namespace test;
 
 // Elements by their own numbers: any two that are exchanged are seen.
 Tensor numbered(const Shape& shape, DType dtype) { return reshape(arange(shape.numel()), shape).to(dtype); }

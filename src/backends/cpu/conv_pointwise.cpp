@@ -1,10 +1,9 @@
-// The gradient of a 1×1 convolution's weights is one product with long sums, dyᵀ·x, over all pixels. The library's
-// product keeps near its peak there, where its convolution stays below two thirds of it when channels are few.
-#ifdef VARVE_HAS_ONEDNN
-
+// The gradient of a 1×1 convolution's weights is one product with long sums, dyᵀ·x, over all pixels. Our product
+// keeps near the peak there, where oneDNN's convolution stays below two thirds of it when channels are few.
 #include "backends/cpu/conv_claims.h"
-#include "backends/cpu/dnn_product.h"
 #include "backends/cpu/loops.h"
+#include "backends/cpu/plain/gemm.h"
+#include "backends/cpu/team.h"
 
 namespace varve::cpu {
 namespace {
@@ -39,23 +38,16 @@ Product product_of(const ConvShape& s) {
 
 void claim_pointwise(const backend::Site& site, std::vector<Claim>& claims) {
   const ConvCall call = conv_call(site.node());
-  const char* const kernel = "onednn matmul of pixels";
+  const char* const kernel = "cpu matmul of pixels";
   if (const std::string refusal = refusal_of(call, site.node().types[0].dtype); !refusal.empty())
     return claims.push_back(Claim::no(kernel, refusal));
   claims.push_back(Claim::of(
-      kernel, site.root(), [call, setting = Setting::now()](const std::vector<Port>&, const std::vector<Port>& out) {
-        // With a scale, which need not be given, the library takes its fastest way.
-        auto offered = DnnProduct::prepare(product_of(call.shape), {.scaled = true}, setting);
-        if (!offered) return prepare_plain_conv(call, out[0].type.dtype, setting.threads);
-        const std::size_t scratch = offered->scratch_bytes();
+      kernel, site.root(), [call, setting = Setting::now()](const std::vector<Port>&, const std::vector<Port>&) {
+        const plain::Gemm gemm(product_of(call.shape), {.lanes = setting.threads});
         return backend::prepared(
-            [product = std::move(*offered)](const RunArgs& args) {
-              product.run({.a = args.in[1], .b = args.in[0], .c = args.out[0], .scratch = args.scratch});
-            },
-            scratch);
+            [gemm](const RunArgs& args) { gemm.run(args.in[1], args.in[0], args.out[0], args.scratch); },
+            gemm.scratch_bytes());
       }));
 }
 
 }  // namespace varve::cpu
-
-#endif  // VARVE_HAS_ONEDNN

@@ -70,8 +70,10 @@ Formula formula_of(const ir::Node& update, const ir::Value& gradient) {
     }
   }
   for (const expr::Expr& e : update.op->exprs) formula.results.push_back(expr::substitute(e, operands));
-  for (const auto& [output, input] : update.op->in_place)
-    formula.in_place.push_back({output, place[static_cast<std::size_t>(input)]});
+  for (const auto& [output, input] : update.op->in_place) {
+    const auto i = static_cast<std::size_t>(input);
+    if (!is_scalar(update.inputs[i])) formula.in_place.push_back({output, place[i]});
+  }
   return formula;
 }
 
@@ -103,7 +105,7 @@ std::optional<Adam> adam_of(const ir::Node& update) {
   Adam adam{.decoupled = update.is("adamw_update")};
   const std::vector<ir::Value>& in = update.inputs;
   if ((!adam.decoupled && !update.is("adam_update")) || update.types[0].dtype != f32) return std::nullopt;
-  if (is_scalar(in[0])) return std::nullopt;
+  if (is_scalar(in[0]) || is_scalar(in[2]) || is_scalar(in[3])) return std::nullopt;  // moments of a first step: 0
   int operand = 5;
   for (std::size_t i = 0; i < adam.scalars.size(); ++i) {
     const ir::Value& scalar = in[i + 4];
