@@ -53,15 +53,16 @@ bool may_share(const Draft& draft, const Memory& memory, const Unit& unit, std::
 void share_in_place(const Draft& draft, const std::vector<int>& order, Memory& memory) {
   for (std::size_t t = 0; t < order.size(); ++t) {
     const Unit& unit = draft.units[static_cast<std::size_t>(order[t])];
-    std::vector<int> taken;
+    std::vector<int> taken;  // buffers that have got their partner
     for (const auto& [o, i] : unit.claim.in_place) {
       if (!may_share(draft, memory, unit, static_cast<std::size_t>(o), static_cast<std::size_t>(i),
                      static_cast<int>(t)))
         continue;
       const int into = root(memory, memory.of.at(source(unit.claim.inputs[static_cast<std::size_t>(i)])));
-      if (std::find(taken.begin(), taken.end(), into) != taken.end()) continue;
-      taken.push_back(into);
       const int result = memory.of.at(unit.claim.outputs[static_cast<std::size_t>(o)]);
+      const auto is_taken = [&](int buffer) { return std::find(taken.begin(), taken.end(), buffer) != taken.end(); };
+      if (is_taken(into) || is_taken(result)) continue;
+      taken.insert(taken.end(), {into, result});
       Buffer& output = memory.buffers[static_cast<std::size_t>(result)];
       if (output.place.kind == Place::Kind::output) {
         memory.buffers[static_cast<std::size_t>(into)].shares = result;
