@@ -10,6 +10,7 @@ namespace varve::expr {
 namespace {
 
 constexpr double kInvSqrt2 = 1 / std::numbers::sqrt2;
+constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi * kInvSqrt2;
 constexpr double kSqrt2OverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
@@ -22,6 +23,8 @@ Expr elu_formula(Expr x, Expr alpha) { return select(x > 0.0, x, alpha * expm1(x
 Expr selu_formula(Expr x) { return select(x > 0.0, kSeluScale * x, (kSeluScale * kSeluAlpha) * expm1(x)); }
 
 Expr gelu_formula(Expr x) { return 0.5 * x * erfc(-x * kInvSqrt2); }
+// Φ(x) + x · φ(x)
+Expr gelu_slope_formula(Expr x) { return 0.5 * erfc(-x * kInvSqrt2) + kInvSqrt2Pi * x * exp(-0.5 * x * x); }
 // ½(1 + tanh u) is σ(2u), which keeps its digits where tanh u is near -1.
 Expr gelu_tanh_formula(Expr x) { return x * sigmoid((2 * kSqrt2OverPi) * (x + 0.044715 * x * x * x)); }
 Expr silu_formula(Expr x) { return x * sigmoid(x); }
@@ -70,6 +73,7 @@ const OpDef leaky_relu_op = kinked("leaky_relu", "x where x > 0, else slope · x
 const OpDef relu_grad_op = kinked(
     "relu_grad", "dy where y > 0, else 0: y is what relu gave",
     [](Expr y, Expr dy) { return expr::select(y > 0.0, dy, 0.0); }, {}, ResultType::promoted);
+const OpDef gelu_slope_op = smooth("gelu_slope", "the derivative of gelu", expr::gelu_slope_formula);
 const OpDef elu_op = kinked("elu", "x where x > 0, else alpha · (eˣ - 1)", expr::elu_formula);
 
 }  // namespace
@@ -103,7 +107,15 @@ const OpDef log_sigmoid = smooth(
     [](Expr x, Expr) { return expr::sigmoid(-x); });
 const OpDef softplus = smooth("softplus", "log(1 + eˣ), without overflow", expr::softplus_formula,
                               [](Expr x, Expr) { return expr::sigmoid(x); });
-const OpDef gelu = smooth("gelu", "x · Φ(x), exact", expr::gelu_formula);
+// The slope as an operator of its own: a kernel may compute it with the result, and the input can go.
+const OpDef gelu = define(OpRecord{
+    .name = "gelu",
+    .doc = "x · Φ(x), exact",
+    .family = "activation",
+    .gradient = [](const Vjp& v) -> std::vector<Tensor> { return {v.dy * gelu_slope_op(v.in[0])}; },
+    .formula = expr::gelu_formula,
+    .result = ResultType::floating,
+});
 const OpDef gelu_tanh = smooth("gelu_tanh", "x · Φ(x), Φ by the tanh approximation", expr::gelu_tanh_formula);
 const OpDef silu = smooth("silu", "x · σ(x)", expr::silu_formula);
 const OpDef mish = smooth("mish", "x · tanh(softplus(x))", expr::mish_formula, expr::mish_derivative);
@@ -119,8 +131,9 @@ Tensor prelu(const Tensor& x, const Tensor& slope) {
 
 std::vector<const OpRecord*> activation_ops() {
   std::vector<const OpRecord*> list;
-  for (const OpDef* op : {&relu, &relu_grad_op, &relu6, &leaky_relu_op, &elu_op, &selu, &gelu, &gelu_tanh, &silu, &mish,
-                          &softplus, &softsign, &sigmoid, &log_sigmoid, &hardsigmoid, &hardswish, &hardtanh})
+  for (const OpDef* op :
+       {&relu, &relu_grad_op, &relu6, &leaky_relu_op, &elu_op, &selu, &gelu, &gelu_slope_op, &gelu_tanh, &silu, &mish,
+        &softplus, &softsign, &sigmoid, &log_sigmoid, &hardsigmoid, &hardswish, &hardtanh})
     list.push_back(&op->record());
   return list;
 }

@@ -137,7 +137,10 @@ std::vector<Tensor> attention_parts(const std::vector<Tensor>& given, const Attr
 }
 
 // Inputs: q, k, v, the logarithms, dy. Outputs: dq, dk, dv.
-std::vector<TensorType> attention_grad_shape(const Call& call) { return {call.in[0], call.in[1], call.in[2]}; }
+std::vector<TensorType> attention_grad_shape(const Call& call) {
+  check_operands(call.in, call.attrs);
+  return {call.in[0], call.in[1], call.in[2]};
+}
 
 // p = exp(s - lse), dp = dy·vᵀ, ds = p·(dp - Σ p·dp)·scale
 // dq = ds·k, dk = dsᵀ·q, dv = pᵀ·dy

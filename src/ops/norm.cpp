@@ -153,24 +153,52 @@ std::vector<Tensor> layer_norm_parts(const std::vector<Tensor>& in, const Attrs&
   return {(centred * rstd * in[1] + in[2]).to(in[0].dtype()), centre, rstd};
 }
 
+// in: x, dy, scale, mean, rstd
+std::vector<TensorType> layer_norm_grad_shape(const Call& call) {
+  const TensorType& x = call.in[0];
+  check_input("layer_norm_grad", x, 1);
+  if (call.in[1] != x) throw Error(cat("layer_norm_grad: dy must be ", x.str(), ", got ", call.in[1].str(), "."));
+  check_channels("layer_norm_grad", "scale", x, call.in[2]);
+  const TensorType rows{call.in[2].dtype, row_shape(x)};
+  for (const std::size_t i : {3, 4})
+    if (call.in[i] != rows)
+      throw Error(cat("layer_norm_grad: mean and rstd must be ", rows.str(), ", got ", call.in[i].str(), "."));
+  return {x, call.in[2], call.in[2]};
+}
+
 // x̂ = (x - mean)·rstd, y = scale·x̂ + shift, g = dy·scale
-// dx = rstd·(g - mean(g) - x̂·mean(g·x̂)), and what flows into mean and rstd
-std::vector<Tensor> layer_norm_vjp(const Vjp& v) {
-  const Tensor &scale = v.in[1], &centre = v.out[1], &rstd = v.out[2];
+// dx = rstd·(g - mean(g) - x̂·mean(g·x̂))
+std::vector<Tensor> layer_norm_grad_parts(const std::vector<Tensor>& in, const Attrs&) {
+  const Tensor &scale = in[2], &centre = in[3], &rstd = in[4];
   const DType dtype = scale.dtype();
   const ReduceOptions row{.axes = Axes{-1}, .keep = true};
-  const Tensor dy = v.dy.to(dtype), normal = (v.in[0].to(dtype) - centre) * rstd;
-  Tensor dx;
-  if (v.needs[0]) {
-    const Tensor g = dy * scale;
-    const double share = 1.0 / static_cast<double>(std::max<std::int64_t>(normal.dim(-1), 1));
-    dx = rstd * (g - mean(g, row) - normal * mean(g * normal, row));
-    if (v.dys[1].defined()) dx = dx + v.dys[1] * share;
-    if (v.dys[2].defined()) dx = dx - normal * (square(rstd) * v.dys[2] * share);
-    dx = dx.to(v.in[0].dtype());
-  }
-  return {dx, v.needs[1] ? sum_to(dy * normal, scale.shape()) : Tensor{},
-          v.needs[2] ? sum_to(dy, scale.shape()) : Tensor{}};
+  const Tensor dy = in[1].to(dtype), normal = (in[0].to(dtype) - centre) * rstd, g = dy * scale;
+  const Tensor dx = rstd * (g - mean(g, row) - normal * mean(g * normal, row));
+  return {dx.to(in[0].dtype()), sum_to(dy * normal, scale.shape()), sum_to(dy, scale.shape())};
+}
+
+const OpDef layer_norm_grad_op = define(OpRecord{
+    .name = "layer_norm_grad",
+    .doc = "Gradients of a layer norm's values, scale and shift, from its input, dy, scale, mean and 1/deviation",
+    .family = "norm",
+    .arity = 5,
+    .shape = layer_norm_grad_shape,
+    .decompose = layer_norm_grad_parts,
+    .cost = norm_cost,
+});
+
+// And what flows into mean and rstd.
+std::vector<Tensor> layer_norm_vjp(const Vjp& v) {
+  const Tensor &scale = v.in[1], &centre = v.out[1], &rstd = v.out[2];
+  std::vector<Tensor> grads = layer_norm_grad_op.call({v.in[0], v.dy, scale, centre, rstd});
+  if (!v.dys[1].defined() && !v.dys[2].defined()) return grads;
+  const DType dtype = scale.dtype();
+  const double share = 1.0 / static_cast<double>(std::max<std::int64_t>(v.in[0].dim(-1), 1));
+  Tensor dx = grads[0].to(dtype);
+  if (v.dys[1].defined()) dx = dx + v.dys[1] * share;
+  if (v.dys[2].defined()) dx = dx - (v.in[0].to(dtype) - centre) * (rstd * square(rstd) * v.dys[2] * share);
+  grads[0] = dx.to(v.in[0].dtype());
+  return grads;
 }
 
 const OpDef layer_norm_op = define(OpRecord{
@@ -314,7 +342,8 @@ Tensor local_response_norm(const Tensor& x, const LrnOptions& o) {
 }
 
 std::vector<const OpRecord*> norm_ops() {
-  return {&batch_norm_op.record(), &batch_norm_grad_op.record(), &layer_norm_op.record(), &rms_norm_op.record()};
+  return {&batch_norm_op.record(), &batch_norm_grad_op.record(), &layer_norm_op.record(), &layer_norm_grad_op.record(),
+          &rms_norm_op.record()};
 }
 
 }  // namespace varve

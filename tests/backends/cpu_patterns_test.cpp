@@ -7,6 +7,20 @@
 namespace varve {
 namespace {
 
+// ---- gelu
+
+TEST(CpuGelu, WithItsSlopeInOnePass) {
+  const Function trained = [](const Tensors& in) {
+    const Tensor y = gelu(in[0] * 4.0);
+    return Tensors{y, gradients(sum(y * in[1]), {in[0]})[0]};
+  };
+  for (const Shape& shape : {Shape{1}, Shape{37}, Shape{3, 100, 67}})
+    expect_kernel(checked(trained, {values(shape, 1), values(shape, 2)}), "gelu+slope");
+  // Without a gradient it goes with its neighbours.
+  expect_no_kernel(checked([](const Tensors& in) { return Tensors{gelu(in[0]) + 1.0}; }, {values({37}, 1)}),
+                   "gelu+slope");
+}
+
 // ---- rows
 
 TEST(CpuRows, CrossEntropyAndItsGradientInOneKernel) {

@@ -137,10 +137,18 @@ TEST(Norm, ForwardAndGradient) {
         layer_norm(x.data(), params, y.data(), mean.data(), rstd.data(), shape);
       else
         rms_norm(x.data(), params, y.data(), rstd.data(), shape);
-      if (centred)
-        layer_norm_grad(dy.data(), x.data(), mean.data(), rstd.data(), gain.data(), dx.data(), shape);
-      else
-        rms_norm_grad(dy.data(), x.data(), rstd.data(), gain.data(), dx.data(), shape);
+      if (centred) Floats dgain(gain.size()), dbias(gain.size());
+      std::vector<std::byte> scratch(layer_norm_grad_scratch(shape));
+      layer_norm_grad({.dy = dy.data(),
+                       .x = x.data(),
+                       .mean = mean.data(),
+                       .rstd = rstd.data(),
+                       .gain = gain.data(),
+                       .dx = dx.data(),
+                       .dgain = dgain.data(),
+                       .dbias = dbias.data()},
+                      shape, scratch.data());
+      else rms_norm_grad(dy.data(), x.data(), rstd.data(), gain.data(), dx.data(), shape);
       const auto norm = [&](const std::vector<double>& row) {
         double m = 0, v = 0;
         for (const double e : row) m += centred ? e / static_cast<double>(n) : 0;

@@ -24,6 +24,7 @@ void add_smooth(std::vector<Row>& rows) {
   row(log_sigmoid, [](double x) { return -log_one_plus_exp(-x); });
   row(softplus, log_one_plus_exp);
   row(gelu, [](double x) { return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0))); });
+  rows.back().covers = {"gelu_slope"};
   row(gelu_tanh,
       [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3)))); });
   row(silu, [](double x) { return x * logistic(x); });

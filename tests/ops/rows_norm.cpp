@@ -96,6 +96,7 @@ Doubles layer_norm_oracle(const DoublesList& in) {
 Row layer_norm_row() {
   return {
       .op = "layer_norm",
+      .covers = {"layer_norm_grad"},
       .call = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], kEpsilon); },
       .oracle = layer_norm_oracle,
       .shapes = {{{7}, {7}, {7}}, {{3, 8}, {8}, {8}}, {{2, 3, 65}, {65}, {65}}, {{0, 4}, {4}, {4}}, {{5, 1}, {1}, {1}}},

@@ -20,6 +20,8 @@ const ClaimMap& claim_map() {
     add_row_claims(all);
     add_batch_norm_claims(all);
     add_attention_claims(all);
+    add_column_claims(all);
+    add_gelu_claims(all);
     add_recurrent_claims(all);
     add_class_loss_claims(all);
     return all;

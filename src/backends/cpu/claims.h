@@ -24,6 +24,8 @@ void add_pool_claims(ClaimMap&);
 void add_row_claims(ClaimMap&);  // softmax, cross-entropy, layer norm: one row at a time
 void add_batch_norm_claims(ClaimMap&);
 void add_attention_claims(ClaimMap&);
+void add_column_claims(ClaimMap&);  // sums over leading axes
+void add_gelu_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);
 void add_class_loss_claims(ClaimMap&);  // after those of products, which it goes before
 

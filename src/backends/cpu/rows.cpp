@@ -67,6 +67,52 @@ Prepared make_rms_norm(const Task& task) {
   });
 }
 
+// ---- gradient of layer norm, and of what runs beside it: the two are added on the way
+
+Prepared make_layer_norm_grad(Matrix shape, bool added) {
+  return backend::prepared(
+      [shape, added](const RunArgs& args) {
+        layer_norm_grad({.dy = floats(args.in[1]),
+                         .x = floats(args.in[0]),
+                         .mean = floats(args.in[3]),
+                         .rstd = floats(args.in[4]),
+                         .gain = floats(args.in[2]),
+                         .plus = added ? floats(args.in[5]) : nullptr,
+                         .dx = floats(args.out[0]),
+                         .dgain = floats(args.out[1]),
+                         .dbias = floats(args.out[2])},
+                        shape, args.scratch);
+      },
+      layer_norm_grad_scratch(shape));
+}
+
+void claim_layer_norm_grad(const Site& site, std::vector<Claim>& claims) {
+  const TensorType& type = site.node().types[0];
+  const std::string refusal = refusal_of(type);
+  if (!refusal.empty()) return claims.push_back(Claim::no("rows layer_norm_grad", refusal));
+  const auto offer = [&](bool added) {
+    Claim claim = Claim::of(cat("rows layer_norm_grad", added ? "+add" : ""), site.root(),
+                            [added, shape = matrix_of(type.shape)](const std::vector<Port>&, const std::vector<Port>&) {
+                              return make_layer_norm_grad(shape, added);
+                            });
+    claim.in_place = {{0, 0}, {0, 1}};
+    return claim;
+  };
+  const ir::Value dx{site.root(), 0};
+  if (const ir::NodePtr add = site.sole_user(dx); add && add->is("add") && add->types[0] == type) {
+    const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
+    if (other != dx && other.type() == type && !depends_on(other, &site.node())) {
+      Claim claim = offer(true);
+      claim.nodes.push_back(add);
+      claim.inputs.push_back(other);
+      claim.outputs[0] = {add, 0};
+      claim.in_place.push_back({0, 5});
+      claims.push_back(std::move(claim));
+    }
+  }
+  claims.push_back(offer(false));
+}
+
 // ---- cross entropy of logits and labels, its gradient, and both at once
 
 struct CrossEntropy {
@@ -193,6 +239,7 @@ void add_row_claims(ClaimMap& map) {
   offer_rows(map, "log_softmax", make_softmax);
   offer_rows(map, "layer_norm", make_layer_norm);
   offer_rows(map, "rms_norm", make_rms_norm);
+  map["layer_norm_grad"] = {claim_layer_norm_grad};
   map["softmax_cross_entropy"] = {claim_loss_with_gradient, claim_loss};
   map["softmax_cross_entropy_grad"] = {claim_gradient};
   map["multiply"].push_back(claim_softmax_gradient);

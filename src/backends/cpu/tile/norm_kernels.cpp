@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "backends/cpu/tile/column_sums.h"
 #include "backends/cpu/tile/norm_kernels.h"
 #include "backends/cpu/tile/row_blocks.h"
 #include "backends/cpu/tile/rows-inl.h"
@@ -48,8 +49,8 @@ float normalise_row(const float* x, NormParams params, float* y, std::size_t n, 
 float mean_row(const float* x, std::size_t n) { return static_cast<float>(mean_of(x, n)); }
 
 // `centred`: layer norm, whose mean also depends on x.
-void norm_grad_row(const float* dy, const float* x, float mean, float rstd, const float* gain, float* dx, std::size_t n,
-                   bool centred) {
+void norm_grad_row(const NormGradRow& row, float mean, float rstd, std::size_t n, bool centred) {
+  const float *dy = row.dy, *x = row.x, *gain = row.gain;
   const Floats d;
   const Vf shift = hn::Set(d, mean), scale = hn::Set(d, rstd);
   const auto g = [&](std::size_t i, std::size_t left) HWY_ATTR {
@@ -64,8 +65,15 @@ void norm_grad_row(const float* dy, const float* x, float mean, float rstd, cons
   const Vf mean_gx = hn::Set(d, static_cast<float>(sum_gx / count));
   const Vf mean_g = hn::Set(d, centred ? static_cast<float>(sum_row(n, g) / count) : 0.0f);
   for_row(n, [&](std::size_t i, std::size_t left) HWY_ATTR {
-    const Vf v = hn::NegMulAdd(x_hat(i, left), mean_gx, hn::Sub(g(i, left), mean_g));
-    store_some(d, hn::Mul(v, scale), dx + i, left);
+    const Vf normal = x_hat(i, left);
+    Vf v = hn::Mul(hn::NegMulAdd(normal, mean_gx, hn::Sub(g(i, left), mean_g)), scale);
+    if (row.plus != nullptr) v = hn::Add(v, load_some(d, row.plus + i, left));
+    if (row.dgain != nullptr) {
+      const Vf flow = load_some(d, dy + i, left);  // before dx, perhaps the same memory, is written
+      store_some(d, hn::MulAdd(flow, normal, load_some(d, row.dgain + i, left)), row.dgain + i, left);
+      store_some(d, hn::Add(flow, load_some(d, row.dbias + i, left)), row.dbias + i, left);
+    }
+    store_some(d, v, row.dx + i, left);
   });
 }
 
@@ -86,11 +94,21 @@ void layer_norm(const float* x, NormParams params, float* y, float* mean, float*
   });
 }
 
-void layer_norm_grad(const float* dy, const float* x, const float* mean, const float* rstd, const float* gain,
-                     float* dx, Matrix shape) {
-  for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
-    HWY_DYNAMIC_DISPATCH(norm_grad_row)(dy + at, x + at, mean[row], rstd[row], gain, dx + at, n, true);
+std::size_t layer_norm_grad_scratch(Matrix shape) { return ColumnSums(shape.rows, 2 * shape.columns).scratch_bytes(); }
+
+void layer_norm_grad(const LayerNormGrad& grad, Matrix shape, void* scratch) {
+  const std::int64_t columns = shape.columns;
+  const ColumnSums sums(shape.rows, 2 * columns);
+  sums.run(scratch, [&](std::int64_t begin, std::int64_t end, float* part) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t at = row * columns;
+      HWY_DYNAMIC_DISPATCH(norm_grad_row)
+      ({grad.dy + at, grad.x + at, grad.gain, grad.plus ? grad.plus + at : nullptr, grad.dx + at, part, part + columns},
+       grad.mean[row], grad.rstd[row], static_cast<std::size_t>(columns), true);
+    }
   });
+  sums.finish(scratch, 0, columns, [&](std::int64_t c, float sum) { grad.dgain[c] = sum; });
+  sums.finish(scratch, columns, 2 * columns, [&](std::int64_t c, float sum) { grad.dbias[c] = sum; });
 }
 
 void rms_norm(const float* x, NormParams params, float* y, float* rstd, Matrix shape) {
@@ -101,7 +119,8 @@ void rms_norm(const float* x, NormParams params, float* y, float* rstd, Matrix s
 
 void rms_norm_grad(const float* dy, const float* x, const float* rstd, const float* gain, float* dx, Matrix shape) {
   for_rows(shape, [=](std::int64_t at, std::size_t n, std::int64_t row) {
-    HWY_DYNAMIC_DISPATCH(norm_grad_row)(dy + at, x + at, 0.0f, rstd[row], gain, dx + at, n, false);
+    HWY_DYNAMIC_DISPATCH(norm_grad_row)
+    ({dy + at, x + at, gain, nullptr, dx + at, nullptr, nullptr}, 0.0f, rstd[row], n, false);
   });
 }
 
