@@ -24,6 +24,7 @@ const std::vector<Lever>& levers() {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
+      {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},
       {"layouts", "parameters kept in the layout that their kernels like best"},
       {"groups", "elementwise operators and reductions merged into generated groups"}};
   return all;

@@ -80,6 +80,15 @@ TEST(CpuClassLoss, FewRowsOrClassesAreLeftToOthers) {
     expect_no_kernel(checked(c.step(), c.inputs()), kKernel);
 }
 
+TEST(CpuClassLoss, CanBeLeftOut) {
+  const Classifier c;
+  for (const auto& [name, value] : {std::pair{"VARVE_WITHOUT", "class-loss"}, std::pair{"VARVE_WORKSPACE_MB", "0"}}) {
+    setenv(name, value, 1);
+    expect_no_kernel(checked(c.step(), c.inputs()), kKernel);
+    unsetenv(name);
+  }
+}
+
 TEST(CpuClassLoss, WhatOthersReadIsNotHidden) {
   const Classifier c;
   const auto with = [&](const std::function<Tensor(const Tensor& logits, const Tensor& loss)>& extra) {

@@ -3,6 +3,9 @@
 #include "backends/cpu/match.h"
 #include "backends/cpu/matmul_claims.h"
 #include "backends/cpu/reach.h"
+#include "backends/cpu/workspace.h"
+#include "base/levers.h"
+#include "base/text.h"
 
 namespace varve::cpu {
 namespace {
@@ -137,6 +140,8 @@ Claim make_claim(const Site& site, const Found& found) {
     claim.nodes.push_back(node);
     claim.outputs.push_back({node, 0});
   }
+  const std::size_t bytes = prepare_class_loss(call).scratch_bytes;
+  if (bytes > workspace_limit()) return Claim::no(claim.kernel, cat("needs ", bytes >> 20, " MB of workspace"));
   claim.prepare = [call](const std::vector<Port>&, const std::vector<Port>&) { return prepare_class_loss(call); };
   return claim;
 }
@@ -146,7 +151,8 @@ void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
   if (!is_dense_product(site.node()) || !leads_to_loss(site)) return;
   const Shape& logits = site.node().types[0].shape;
   Found found;
-  found.refusal = size_refusal(logits[0], site.node().inputs[1].type().shape[0], logits[1]);
+  found.refusal = lever("class-loss") ? size_refusal(logits[0], site.node().inputs[1].type().shape[0], logits[1])
+                                      : std::string(kLeftOut);
   if (found.refusal.empty()) found = Pattern(site).find();
   claims.push_back(found.refusal.empty() ? make_claim(site, found)
                                          : Claim::no("cpu dense+cross_entropy+gradients", found.refusal));
