@@ -65,6 +65,16 @@ std::string verdict(const std::vector<Row>& rows) {
   return cat("\nVarve against the best peer: ", won, " faster, ", lost, " slower, ", even, " within noise.\n");
 }
 
+// Workers load the machine themselves, one for each thread: what is more than that is somebody else's.
+std::string busy_note(const std::vector<Record>& records) {
+  double most = 0;
+  for (const Record& r : records)
+    if (!r.load.empty()) most = std::max(most, r.load[0] - r.threads);
+  return most > 1 ? cat("\nThe machine had other work to do meanwhile (a load of ", fixed(most, 1),
+                        " beside the benchmark): expect noise.\n")
+                  : "";
+}
+
 std::string shortened(const std::string& reason) {
   const std::size_t end = reason.find('\n');
   const std::string line = reason.substr(0, end);
@@ -104,7 +114,7 @@ std::string comparison_table(const std::vector<Record>& records) {
     if (peers) table.back().push_back(ratio_cell(row));
     table.back().push_back(memory_cell(row));
   }
-  return aligned(table) + verdict(rows) + (notes.empty() ? "" : notes + "\n");
+  return aligned(table) + verdict(rows) + (notes.empty() ? "" : notes + "\n") + busy_note(records);
 }
 
 std::string percentile_table(const std::vector<Record>& records) {
