@@ -131,7 +131,7 @@ std::string missing(const Framework& framework) {
 Command worker_command(const Framework& framework, const Request& request, const std::string& request_path) {
   Command command;
   if (framework.adapter.empty())
-    command.words = {this_program(), "bench", "worker", request_path};
+    command.words = {kThisProgram, "bench", "worker", request_path};
   else
     command.words = {peers_python(), adapters_folder() + "/" + framework.adapter, request_path};
   command.processors = spread_processors(request.threads);

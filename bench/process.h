@@ -32,6 +32,8 @@ Finished run(const Command& command);
 // One processor of each core first, so that few threads do not share a core. At most as many as there are.
 std::vector<int> spread_processors(int count);
 
-std::string this_program();  // the path of the running varve
+// The running program itself, also when its file was replaced meanwhile, as by a build.
+inline constexpr const char* kThisProgram = "/proc/self/exe";
+std::string this_program();  // its path
 
 }  // namespace varve::bench

@@ -16,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kBatch = 16;
+// Frameworks count a causal attention whole, we the half that is needed: 3% of gpt-small.
+constexpr double kWorkTolerance = 0.05;
 
 std::uint64_t file_hash(const fs::path& path) {
   std::error_code missing;
@@ -26,7 +28,7 @@ std::uint64_t file_hash(const fs::path& path) {
 
 // What the result depends on: this program, the adapter with what it shares, and the environment's packages.
 std::string fingerprint(const Framework& framework, const Workload& workload, const VerifyOptions& options) {
-  static const std::uint64_t varve = file_hash(this_program());
+  static const std::uint64_t varve = file_hash(kThisProgram);
   std::uint64_t adapter = 0;
   std::string environment;
   if (!framework.adapter.empty()) {
@@ -88,7 +90,7 @@ void judge(const nlohmann::json& answer, const Workload& workload, const std::ve
     return mismatch(checked, cat("expected ", work.parameters, " trainable parameters, got ", checked.parameters));
   if (const auto flops = answer.find("flops"); flops != answer.end() && flops->is_number()) {
     const double count = flops->get<double>();
-    if (std::abs(count / work.forward - 1) > 0.02)
+    if (std::abs(count / work.forward - 1) > kWorkTolerance)
       return mismatch(checked,
                       cat("expected ", work.forward, " operations in a forward pass of ", kBatch, ", got ", count));
   }

@@ -157,6 +157,10 @@ class Peer:
     def reset(self) -> None:
         """Sets the states that a stateful network carries from batch to batch to zero."""
 
+    def flops(self, batch: Any) -> float | None:
+        """Of the products of a forward pass, as the framework itself counts them; None where it cannot."""
+        return None
+
     def peak_bytes(self) -> int | None:
         """Of the accelerator; None on the CPU, where the process is looked at."""
         return None
@@ -291,7 +295,8 @@ def describe(request: Request, peer: Peer) -> dict[str, Any]:
 
 
 def losses(request: Request, peer: Peer) -> dict[str, Any]:
-    return {"losses": [peer.value(peer.step(batch)) for batch in batches(request, peer)]}
+    given = batches(request, peer)
+    return {"flops": peer.flops(given[0]), "losses": [peer.value(peer.step(batch)) for batch in given]}
 
 
 def step(request: Request, peer: Peer) -> dict[str, Any]:

@@ -18,6 +18,7 @@ request = common.begin()
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
@@ -258,7 +259,7 @@ class Torch(common.Peer):
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
         self.device, self.bf16 = torch.device(request.device), request.bf16
-        self.targets = request.workload["targets"]
+        self.targets, self.recurrent = request.workload["targets"], request.family in ("lm", "classifier")
         self.model = FAMILIES[request.family](request.workload, request.dropout_rate)
         self.model.to(self.device, memory_format=torch.channels_last).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -332,6 +333,14 @@ class Torch(common.Peer):
     def reset(self) -> None:
         if isinstance(self.model, Recurrent):
             self.model.state = None
+
+    def flops(self, batch: Any) -> float | None:
+        if self.recurrent:
+            return None  # its counter does not know fused recurrent layers
+        self.set_training(False)
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            self.model(batch[0])
+        return float(counter.get_total_flops())
 
     def peak_bytes(self) -> int | None:
         return torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None

@@ -60,7 +60,7 @@ TEST(LeversLeftOut, Groups) {
   const std::size_t apart = passes();
   unsetenv("VARVE_WITHOUT");
   EXPECT_EQ(merged, 1u);
-  EXPECT_GE(apart, 4u);
+  EXPECT_GT(apart, merged);
 }
 
 }  // namespace
