@@ -205,7 +205,11 @@ Record record_from_json(const json& from) {
 
 RecordFile::RecordFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  if (!std::ofstream(path_, std::ios::app)) throw Error(cat(path_, ": cannot be written: ", std::strerror(errno)));
+  std::ifstream old(path_, std::ios::binary);
+  const bool whole = !old || old.seekg(-1, std::ios::end).fail() || old.get() == '\n';
+  std::ofstream file(path_, std::ios::app);
+  if (!whole) file << '\n';  // a run that was killed left half a line: the next record must not be part of it
+  if (!file) throw Error(cat(path_, ": cannot be written: ", std::strerror(errno)));
 }
 
 void RecordFile::add(const Record& record) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "bench_arguments.h"
 #include "bench_data.h"
+#include "bench_report.h"
 #include "commands.h"
 #include "help.h"
 #include "subject.h"
@@ -33,6 +34,7 @@ struct Options {
   BenchOptions bench;
   BenchDataOptions bench_data;
   BenchArguments suite;
+  ReportArguments report;
   InfoOptions info;
 };
 
@@ -224,11 +226,12 @@ void Parser::add_measuring() {
       ->capture_default_str();
   data_app->add_flag("--json", options_.bench_data.json, "one JSON object a line");
 
-  add_bench_commands(
-      *bench,
-      [this](CLI::App& parent, const std::string& name, const std::string& what, Chosen chosen,
-             const std::string& footer) { return command(parent, name, what, std::move(chosen), footer); },
-      options_.suite);
+  const AddCommand add = [this](CLI::App& parent, const std::string& name, const std::string& what, Chosen chosen,
+                                const std::string& footer) {
+    return command(parent, name, what, std::move(chosen), footer);
+  };
+  add_bench_commands(*bench, add, options_.suite);
+  add_report_commands(*bench, add, options_.report);
 
   CLI::App* info_app = command(
       app_, "info", "Say what this build and this machine offer", [this] { return info(options_.info); },
@@ -315,6 +318,7 @@ void Parser::prepare_words(std::vector<std::string>& words) const {
 int Parser::run(std::vector<std::string> words) {
   options_.suite.suite.command = "varve";
   for (const std::string& word : words) options_.suite.suite.command += " " + word;
+  options_.report.study.command = options_.suite.suite.command;
   prepare_words(words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {

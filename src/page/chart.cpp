@@ -12,7 +12,7 @@ namespace varve::page {
 namespace {
 
 constexpr double kWidth = 420, kPlane = 178;  // the whole width; the height between the axes
-constexpr double kLeft = 62, kRight = 14, kHead = 68, kBottom = 46, kLegendRow = 19;
+constexpr double kLeft = 62, kRight = 14, kHead = 68, kTitleOnly = 44, kBottom = 46, kLegendRow = 19;
 constexpr std::size_t kMostDots = 60;  // more points than that are a line only
 constexpr double kLargest = 1e100;     // what a diverged run may show: differences must stay finite
 const char* const kColors[kStyles] = {"var(--s1,#2563c9)", "var(--s2,#c2560a)", "var(--s3,#15803d)",
@@ -199,7 +199,8 @@ std::string description(const std::vector<Series>& series, const ChartOptions& o
 
 std::string line_chart_svg(const std::vector<Series>& series, const ChartOptions& options) {
   const std::vector<LegendEntry> entries = legend_of(series, options);
-  const Plane plane = plane_of(series, options, entries.empty() ? kHead : kHead + entries.back().y - 40);
+  const double head = options.legend || options.mark_x != 0 ? kHead : kTitleOnly;
+  const Plane plane = plane_of(series, options, entries.empty() ? head : head + entries.back().y - 40);
   const std::string size = "420 " + general(plane.height, 6), height = general(plane.height, 6);
   std::string svg =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" role=\"img\" " +
