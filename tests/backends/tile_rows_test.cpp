@@ -137,18 +137,22 @@ TEST(Norm, ForwardAndGradient) {
         layer_norm(x.data(), params, y.data(), mean.data(), rstd.data(), shape);
       else
         rms_norm(x.data(), params, y.data(), rstd.data(), shape);
-      if (centred) Floats dgain(gain.size()), dbias(gain.size());
-      std::vector<std::byte> scratch(layer_norm_grad_scratch(shape));
-      layer_norm_grad({.dy = dy.data(),
-                       .x = x.data(),
-                       .mean = mean.data(),
-                       .rstd = rstd.data(),
-                       .gain = gain.data(),
-                       .dx = dx.data(),
-                       .dgain = dgain.data(),
-                       .dbias = dbias.data()},
-                      shape, scratch.data());
-      else rms_norm_grad(dy.data(), x.data(), rstd.data(), gain.data(), dx.data(), shape);
+      Floats dgain(gain.size()), dbias(gain.size());
+      if (centred) {
+        std::vector<std::byte> scratch(layer_norm_grad_scratch(shape));
+        layer_norm_grad({.dy = dy.data(),
+                         .x = x.data(),
+                         .mean = mean.data(),
+                         .rstd = rstd.data(),
+                         .gain = gain.data(),
+                         .dx = dx.data(),
+                         .dgain = dgain.data(),
+                         .dbias = dbias.data()},
+                        shape, scratch.data());
+        for (std::size_t i = 0; i < gain.size(); ++i) EXPECT_FLOAT_EQ(dbias[i], dy[i] + dy[i + gain.size()]);
+      } else {
+        rms_norm_grad(dy.data(), x.data(), rstd.data(), gain.data(), dx.data(), shape);
+      }
       const auto norm = [&](const std::vector<double>& row) {
         double m = 0, v = 0;
         for (const double e : row) m += centred ? e / static_cast<double>(n) : 0;
