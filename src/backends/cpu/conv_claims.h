@@ -22,6 +22,9 @@ void claim_winograd(const backend::Site& site, std::vector<backend::Claim>& clai
 
 // Gradients of weights of 1×1 kernels, as a product.
 void claim_pointwise(const backend::Site& site, std::vector<backend::Claim>& claims);
+// Few input channels; the same.
+void claim_thin(const backend::Site& site, std::vector<backend::Claim>& claims);
+
 #ifdef VARVE_HAS_ONEDNN
 // With bias and activation first, then alone.
 void claim_dnn_conv(const backend::Site& site, std::vector<backend::Claim>& claims);

@@ -14,7 +14,7 @@ std::string winograd_refusal(const ConvShape& s, WinogradSize size, DType dtype)
   return winograd_kernels(size, dtype).multiply ? "" : "no such tiles";
 }
 
-std::unique_ptr<Winograd> winograd(ConvPass pass, const ConvShape& shape, const WinogradOptions& options) {
+std::unique_ptr<BiasedConvolution> winograd(ConvPass pass, const ConvShape& shape, const WinogradOptions& options) {
   if (pass == ConvPass::weight_grad) return winograd_weight_gradient(shape, options);
   const bool backward = pass == ConvPass::input_grad;
   if (backward && transposes(shape, options.size)) return winograd_transposed(shape, options);

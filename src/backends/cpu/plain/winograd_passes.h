@@ -6,11 +6,13 @@
 namespace varve::cpu::plain {
 
 // y from x, or dx from dy: tiles of results. Blocks of tiles pass all filters.
-std::unique_ptr<Winograd> winograd_by_tiles(ConvPass pass, const ConvShape& shape, const WinogradOptions& options);
+std::unique_ptr<BiasedConvolution> winograd_by_tiles(ConvPass pass, const ConvShape& shape,
+                                                     const WinogradOptions& options);
 // The same where filters outweigh the images: they are transformed a few panels at a time and pass all tiles.
-std::unique_ptr<Winograd> winograd_by_panels(ConvPass pass, const ConvShape& shape, const WinogradOptions& options);
+std::unique_ptr<BiasedConvolution> winograd_by_panels(ConvPass pass, const ConvShape& shape,
+                                                      const WinogradOptions& options);
 // dx by the steps of the forward pass transposed: tiles of dy, whose overlapping results are added up.
-std::unique_ptr<Winograd> winograd_transposed(const ConvShape& shape, const WinogradOptions& options);
-std::unique_ptr<Winograd> winograd_weight_gradient(const ConvShape& shape, const WinogradOptions& options);
+std::unique_ptr<BiasedConvolution> winograd_transposed(const ConvShape& shape, const WinogradOptions& options);
+std::unique_ptr<BiasedConvolution> winograd_weight_gradient(const ConvShape& shape, const WinogradOptions& options);
 
 }  // namespace varve::cpu::plain

@@ -11,7 +11,7 @@ namespace {
 using Use = WinogradFilters::Use;
 
 // What both orders share: tiles transformed, multiplied by some panels of filters, transformed back.
-class Sliding : public Winograd {
+class Sliding : public BiasedConvolution {
  protected:
   Sliding(ConvPass pass, const ConvShape& s, const WinogradOptions& options)
       : shape_(s),
@@ -33,7 +33,7 @@ class Sliding : public Winograd {
 
   std::int64_t positions() const { return options_.size.positions(); }
 
-  void read(const Tiles& t, const WinogradArgs& args) const {
+  void read(const Tiles& t, const ConvArgs& args) const {
     const TileGrid::Images from = source_images(shape_, backward_, element_bytes(options_.dtype), args.first);
     for (std::int64_t i = 0; i < t.count; ++i)
       kernels_.pixels(grid_.tile(from, t.first + i), {t.pixels + i * row_, t.pixel_position, kernels_.panel});
@@ -61,7 +61,7 @@ class Sliding : public Winograd {
                              .accumulate = k > 0});
   }
 
-  void write(const Tiles& t, const Panels& p, const WinogradArgs& args) const {
+  void write(const Tiles& t, const Panels& p, const ConvArgs& args) const {
     const TileGrid::Images to = target_images(shape_, backward_, element_bytes(options_.dtype), args.out);
     const std::int64_t width = kernels_.panel, channel = p.number * width;
     const WinogradFinish finish{channel, std::min(p.count * width, filters_.results() - channel), args.bias,
@@ -93,7 +93,7 @@ class ByTiles final : public Sliding {
            lane_bytes() * static_cast<std::size_t>(lanes_);
   }
 
-  void run(const WinogradArgs& args) const override {
+  void run(const ConvArgs& args) const override {
     const std::int64_t panels = filters_.panels(), blocks = (grid_.count() + block_ - 1) / block_;
     auto* staged = static_cast<float*>(args.scratch);
     auto* filters =
@@ -159,7 +159,7 @@ class ByPanels final : public Sliding {
     return float_bytes(positions() * pixel_position_) + lane_bytes() * static_cast<std::size_t>(lanes_);
   }
 
-  void run(const WinogradArgs& args) const override {
+  void run(const ConvArgs& args) const override {
     auto* pixels = static_cast<float*>(args.scratch);
     std::byte* rest = at(args.scratch, static_cast<std::int64_t>(float_bytes(positions() * pixel_position_)));
     constexpr std::int64_t kGrain = 4;
@@ -191,11 +191,13 @@ class ByPanels final : public Sliding {
 
 }  // namespace
 
-std::unique_ptr<Winograd> winograd_by_tiles(ConvPass pass, const ConvShape& shape, const WinogradOptions& options) {
+std::unique_ptr<BiasedConvolution> winograd_by_tiles(ConvPass pass, const ConvShape& shape,
+                                                     const WinogradOptions& options) {
   return std::make_unique<ByTiles>(pass, shape, options);
 }
 
-std::unique_ptr<Winograd> winograd_by_panels(ConvPass pass, const ConvShape& shape, const WinogradOptions& options) {
+std::unique_ptr<BiasedConvolution> winograd_by_panels(ConvPass pass, const ConvShape& shape,
+                                                      const WinogradOptions& options) {
   return std::make_unique<ByPanels>(pass, shape, options);
 }
 

@@ -9,7 +9,7 @@ namespace varve::cpu::plain {
 namespace {
 
 // Whole images stay with one lane, which adds their tiles in order.
-class Transposed final : public Winograd {
+class Transposed final : public BiasedConvolution {
  public:
   Transposed(const ConvShape& s, const WinogradOptions& options)
       : shape_(s),
@@ -35,7 +35,7 @@ class Transposed final : public Winograd {
            lane_bytes() * static_cast<std::size_t>(lanes_);
   }
 
-  void run(const WinogradArgs& args) const override {
+  void run(const ConvArgs& args) const override {
     const std::int64_t panels = filters_.panels(), blocks = (shape_.batch + images_ - 1) / images_;
     auto* staged = static_cast<float*>(args.scratch);
     auto* filters =
@@ -57,7 +57,7 @@ class Transposed final : public Winograd {
            float_bytes(shape_.in_image());
   }
 
-  void run_images(std::int64_t first, std::int64_t count, const WinogradArgs& args, const float* filters,
+  void run_images(std::int64_t first, std::int64_t count, const ConvArgs& args, const float* filters,
                   float* own) const {
     float* gradients = own;
     float* sums = gradients + float_bytes(positions() * gradient_position_) / sizeof(float);
@@ -103,7 +103,7 @@ class Transposed final : public Winograd {
 
 }  // namespace
 
-std::unique_ptr<Winograd> winograd_transposed(const ConvShape& shape, const WinogradOptions& options) {
+std::unique_ptr<BiasedConvolution> winograd_transposed(const ConvShape& shape, const WinogradOptions& options) {
   return std::make_unique<Transposed>(shape, options);
 }
 

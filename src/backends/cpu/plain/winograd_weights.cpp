@@ -11,7 +11,7 @@ constexpr std::int64_t kGrain = 8;  // tiles or filters that one thread takes at
 
 // dw: the forward pass read backwards. Tiles are the terms of the sums, so a chunk of them is transformed by all lanes,
 // which then share the positions.
-class WeightGradient final : public Winograd {
+class WeightGradient final : public BiasedConvolution {
  public:
   WeightGradient(const ConvShape& s, const WinogradOptions& options)
       : shape_(s),
@@ -36,7 +36,7 @@ class WeightGradient final : public Winograd {
            float_bytes(positions() * sum_position_);
   }
 
-  void run(const WinogradArgs& args) const override {
+  void run(const ConvArgs& args) const override {
     Carver memory(static_cast<std::byte*>(args.scratch));
     const Parts parts{memory.take<float>(static_cast<std::size_t>(positions() * pixel_position_)),
                       memory.take<float>(static_cast<std::size_t>(positions() * gradient_position_)),
@@ -57,7 +57,7 @@ class WeightGradient final : public Winograd {
 
   std::int64_t positions() const { return options_.size.positions(); }
 
-  void transform(const WinogradArgs& args, std::int64_t first, std::int64_t count, const Parts& parts) const {
+  void transform(const ConvArgs& args, std::int64_t first, std::int64_t count, const Parts& parts) const {
     const std::int64_t bytes = element_bytes(options_.dtype), panel = kernels_.panel;
     const TileGrid::Images x{args.first, shape_.in_height, shape_.in_width, shape_.in_channels,
                              bytes,      shape_.pad_top,   shape_.pad_left};
@@ -109,7 +109,7 @@ class WeightGradient final : public Winograd {
 
 }  // namespace
 
-std::unique_ptr<Winograd> winograd_weight_gradient(const ConvShape& shape, const WinogradOptions& options) {
+std::unique_ptr<BiasedConvolution> winograd_weight_gradient(const ConvShape& shape, const WinogradOptions& options) {
   return std::make_unique<WeightGradient>(shape, options);
 }
 
