@@ -52,8 +52,8 @@ class ClassLossKernel final : public backend::Kernel {
         text_(cat("cross_entropy: a label is out of range [0, ", loss.classes, ").")) {}
 
   std::size_t scratch_bytes() const {
-    return bytes(forward_floats()) + bytes(backward_floats()) + bytes(static_cast<std::size_t>(block_ * pitch_)) +
-           lanes() * bytes(panel_floats());
+    return bytes(forward_floats()) + bytes(backward_floats()) + bytes(x_floats()) +
+           bytes(static_cast<std::size_t>(block_ * pitch_)) + lanes() * bytes(panel_floats());
   }
 
   void run(const RunArgs& args) override {
@@ -61,11 +61,12 @@ class ClassLossKernel final : public backend::Kernel {
     Run run{.args = args,
             .forward = memory.take<float>(forward_floats()),
             .backward = memory.take<float>(backward_floats()),
+            .x = memory.take<float>(x_floats()),
             .logits = memory.take<float>(static_cast<std::size_t>(block_ * pitch_)),
             .panels = memory.take<float>(0)};
-    plain::pack_panels(input(args, ClassLoss::kWeights), l_.features, l_.classes, false, run.forward);
+    plain::pack_panels(input(args, ClassLoss::kWeights), l_.features, l_.classes, l_.turned, run.forward);
     if (has(ClassLoss::kDx))
-      plain::pack_panels(input(args, ClassLoss::kWeights), l_.classes, l_.features, true, run.backward);
+      plain::pack_panels(input(args, ClassLoss::kWeights), l_.classes, l_.features, !l_.turned, run.backward);
     if (float* sums = output(args, ClassLoss::kDbias)) std::fill_n(sums, l_.classes, 0.f);
     for (std::int64_t first = 0; first < l_.rows; first += block_) {
       const std::int64_t rows = std::min(block_, l_.rows - first);
@@ -80,6 +81,7 @@ class ClassLossKernel final : public backend::Kernel {
   struct Run {
     const RunArgs& args;
     float *forward, *backward;  // the weights packed for each way
+    float* x;                   // a block of it packed, where the weights are turned
     float *logits, *panels;     // of a block; a panel of them for each lane
   };
 
@@ -94,6 +96,9 @@ class ClassLossKernel final : public backend::Kernel {
   std::size_t forward_floats() const { return plain::packed_floats(l_.features, l_.classes); }
   std::size_t backward_floats() const {
     return has(ClassLoss::kDx) ? plain::packed_floats(l_.classes, l_.features) : 0;
+  }
+  std::size_t x_floats() const {
+    return l_.turned && has(ClassLoss::kDweights) ? plain::packed_floats(block_, l_.features) : 0;
   }
   std::size_t panel_floats() const { return static_cast<std::size_t>(kPanels * block_ * plain::panel_columns()); }
   std::size_t lanes() const { return static_cast<std::size_t>(l_.setting.threads); }
@@ -136,6 +141,8 @@ class ClassLossKernel final : public backend::Kernel {
     const std::int64_t width = plain::panel_columns(), columns = kPanels * width;
     const std::int64_t count = up(l_.classes, columns) / columns;
     const auto lanes = std::min<std::int64_t>(l_.setting.threads, count);
+    if (x_floats() > 0)
+      plain::pack_panels(input(run.args, ClassLoss::kX) + first * l_.features, rows, l_.features, false, run.x);
     parallel_for(lanes, 1, [&](std::int64_t lane, std::int64_t) {
       float* panels = run.panels + lane * static_cast<std::int64_t>(bytes(panel_floats()) / sizeof(float));
       for (std::int64_t part = count * lane / lanes; part < count * (lane + 1) / lanes; ++part) {
@@ -153,14 +160,25 @@ class ClassLossKernel final : public backend::Kernel {
         std::copy_n(logits + row * pitch_ + at, std::min(width, columns - at), panels + at * rows + row * width);
   }
 
-  // dw += xᵀ·d and db += Σ d for the columns that are packed.
+  // db += Σ d and dw += xᵀ·d, or its transpose, for the columns that are packed.
   void add_part(const Run& run, std::int64_t first, std::int64_t rows, std::int64_t column, const float* panels) const {
     const std::int64_t width = plain::panel_columns(), columns = std::min(kPanels * width, l_.classes - column);
-    if (float* sums = output(run.args, ClassLoss::kDbias))
-      for (std::int64_t at = 0; at < columns; at += width)
-        plain::add_columns(panels + at * rows, width, rows, std::min(width, columns - at), sums + column + at);
-    float* dw = output(run.args, ClassLoss::kDweights);
-    if (!dw) return;
+    float *dw = output(run.args, ClassLoss::kDweights), *db = output(run.args, ClassLoss::kDbias);
+    for (std::int64_t at = 0; at < columns; at += width) {
+      const std::int64_t filled = std::min(width, columns - at);
+      if (db) plain::add_columns(panels + at * rows, width, rows, filled, db + column + at);
+      if (!dw || !l_.turned) continue;
+      float* to = dw + (column + at) * l_.features;
+      plain::multiply({.m = filled,
+                       .n = l_.features,
+                       .k = rows,
+                       .a = {panels + at * rows, 1, width},
+                       .b = plain::packed_right(run.x, rows),
+                       .start = {first == 0 ? nullptr : to, l_.features},
+                       .c = to,
+                       .c_row = l_.features});
+    }
+    if (!dw || l_.turned) return;
     plain::multiply({.m = l_.features,
                      .n = columns,
                      .k = rows,

@@ -8,12 +8,13 @@
 
 namespace varve::cpu {
 
-// x: [M,K]  w: [K,N]  bias: [N]  labels, dloss, loss: [M]
+// x: [M,K]  w: [K,N], or [N,K] when turned  bias: [N]  labels, dloss, loss: [M]
 struct ClassLoss {
   enum In : std::size_t { kX, kWeights, kLabels, kDloss, kBias };
   enum Out : std::size_t { kLoss, kDx, kDweights, kDbias };
 
   std::int64_t rows = 0, features = 0, classes = 0;
+  bool turned = false;
   DType labels = i64;
   std::vector<int> in, out;  // places in the claim; -1: left out
   Setting setting;

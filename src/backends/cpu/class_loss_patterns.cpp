@@ -26,8 +26,9 @@ class Pattern {
       : site_(site),
         x_(site.node().inputs[0]),
         weights_(site.node().inputs[1]),
-        rows_(x_.type().shape[0]),
-        classes_(weights_.type().shape[1]) {}
+        turned_(transposes_of(site.node()).b),
+        rows_(site.node().types[0].shape[0]),
+        classes_(site.node().types[0].shape[1]) {}
 
   Found find() {
     const ir::Value product{site_.root(), 0};
@@ -76,9 +77,13 @@ class Pattern {
     const ir::Node& node = *reader.node;
     if (node.is("sum")) return node.attrs.ints("axes") == Ints{0} ? &found_.dbias : nullptr;
     if (!node.is("matmul")) return nullptr;
-    const Transposes turned = transposes_of(node);
-    if (reader.input == 0 && !turned.a && turned.b && node.inputs[1] == weights_) return &found_.dx;
-    if (reader.input == 1 && turned.a && !turned.b && node.inputs[0] == x_) return &found_.dweights;
+    const Transposes turns = transposes_of(node);
+    const int other = 1 - reader.input;
+    const ir::Value& factor = node.inputs[static_cast<std::size_t>(other)];
+    // d·wᵀ, or d·w where the weights are turned.
+    if (other == 1 && !turns.a && turns.b == !turned_ && factor == weights_) return &found_.dx;
+    // xᵀ·d, or dᵀ·x.
+    if (other == (turned_ ? 1 : 0) && turns.a && !turns.b && factor == x_) return &found_.dweights;
     return nullptr;
   }
 
@@ -91,6 +96,7 @@ class Pattern {
 
   const Site& site_;
   const ir::Value x_, weights_;
+  const bool turned_;
   const std::int64_t rows_, classes_;
   Found found_;
 };
@@ -103,8 +109,7 @@ std::string size_refusal(std::int64_t rows, std::int64_t features, std::int64_t 
 
 bool is_dense_product(const ir::Node& node) {
   return node.types[0].dtype == f32 && node.types[0].shape.rank() == 2 && node.types[0].shape.numel() > 0 &&
-         node.inputs[0].type().shape.rank() == 2 && node.inputs[1].type().shape.rank() == 2 && !transposes_of(node).a &&
-         !transposes_of(node).b;
+         node.inputs[0].type().shape.rank() == 2 && node.inputs[1].type().shape.rank() == 2 && !transposes_of(node).a;
 }
 
 // Looks no further than needed to see that a product has nothing to do with a loss.
@@ -123,8 +128,9 @@ Claim make_claim(const Site& site, const Found& found) {
   claim.inputs = {site.node().inputs[0], site.node().inputs[1], found.loss->inputs[1], found.gradient->inputs[2]};
   claim.outputs = {{found.loss, 0}};
   ClassLoss call{.rows = site.node().types[0].shape[0],
-                 .features = site.node().inputs[1].type().shape[0],
+                 .features = site.node().inputs[0].type().shape[1],
                  .classes = site.node().types[0].shape[1],
+                 .turned = transposes_of(site.node()).b,
                  .labels = found.loss->inputs[1].type().dtype,
                  .in = {0, 1, 2, 3, -1},
                  .out = {0},
@@ -151,7 +157,7 @@ void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
   if (!is_dense_product(site.node()) || !leads_to_loss(site)) return;
   const Shape& logits = site.node().types[0].shape;
   Found found;
-  found.refusal = lever("class-loss") ? size_refusal(logits[0], site.node().inputs[1].type().shape[0], logits[1])
+  found.refusal = lever("class-loss") ? size_refusal(logits[0], site.node().inputs[0].type().shape[1], logits[1])
                                       : std::string(kLeftOut);
   if (found.refusal.empty()) found = Pattern(site).find();
   claims.push_back(found.refusal.empty() ? make_claim(site, found)
