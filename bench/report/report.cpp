@@ -44,7 +44,7 @@ std::string tally_tiles(const Tally& tally) {
     html += "<li class=\"ahead\"><b>" + cat(tally.ahead) + "</b><span>" + of + " ahead of the best peer</span></li>\n";
     html += "<li class=\"behind\"><b>" + cat(tally.behind) + "</b><span>" + of + " behind it</span></li>\n";
     html += page::tile(cat(tally.level), of + " level with it");
-    html += page::tile(times(std::exp(tally.logs / tally.compared())), "best peer ÷ Varve, geometric mean");
+    html += page::tile(times(std::exp(tally.logs / tally.compared())), "geometric mean ratio");
   }
   if (tally.alone > 0) html += page::tile(cat(tally.alone), "without a peer to compare");
   return html + "</ul>\n";
