@@ -8,6 +8,9 @@ include(GoogleTest)
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 file(GLOB_RECURSE paths RELATIVE "${tests_dir}" CONFIGURE_DEPENDS "${tests_dir}/*.cpp")
 list(FILTER paths EXCLUDE REGEX "^(package/|[^/]*$)")
+if(NOT TARGET varve_bench)  # comes with the command
+  list(FILTER paths EXCLUDE REGEX "^(bench|report)/")
+endif()
 
 set(folders "")
 foreach(path IN LISTS paths)
