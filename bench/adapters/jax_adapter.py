@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import common
+import tasks
 from common import Request, Slot, Unsupported
 
 request = common.begin()
@@ -263,7 +264,7 @@ class Jax(common.Peer):
         self.network, self.rate = FAMILIES[request.family], request.dropout_rate
         self.device = jax.devices()[0]
         scope = Scope(training=True, dtype=self.dtype)
-        x, _ = common.synthetic(request, request.batch)
+        x, _ = tasks.synthetic(request, request.batch)
         jax.eval_shape(partial(self.network, scope, self.workload), x)
         self.made, rng = scope.made, np.random.default_rng(request.seed)
         first = [[jnp.asarray(m.mean + m.deviation * rng.standard_normal(m.shape, np.float32)) for m in group]

@@ -1,0 +1,234 @@
+"""The tasks that a request can ask for, and how they are timed: the same code for every peer."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+if TYPE_CHECKING:
+    from common import Peer, Request, Slot
+
+SHORTEST_SAMPLE = 0.020  # seconds: several short steps make one sample, so that the clock's grain does not show
+MOST_SAMPLES = 20000
+
+
+# ---- data and weights
+
+
+def synthetic(request: Request, samples: int) -> tuple[np.ndarray, np.ndarray]:
+    w, rng = request.workload, np.random.default_rng(request.seed)
+    shape = (samples, *w["input"])
+    if w["dtype"] == "i32":
+        x = rng.integers(0, w["vocabulary"], shape, dtype=np.int32)
+    elif w["targets"] == "input":
+        x = rng.random(shape, dtype=np.float32)
+    else:
+        x = rng.standard_normal(shape, dtype=np.float32)
+    if w["targets"] == "input":
+        return x, x
+    return x, rng.integers(0, w["classes"], shape if w["targets"] == "tokens" else (samples,), dtype=np.int32)
+
+
+def batches(request: Request, peer: Peer) -> list[Any]:
+    if not request.batches:
+        return [peer.batch(*synthetic(request, request.batch))]
+    read = load_file(request.batches)
+    count = sum(1 for name in read if name.startswith("x"))
+    return [peer.batch(read[f"x{i}"], read.get(f"y{i}", read[f"x{i}"])) for i in range(count)]
+
+
+def load_weights(path: str, slots: Sequence[Slot]) -> None:
+    read = load_file(path)
+    if len(read) != len(slots):
+        raise ValueError(f"{path} holds {len(read)} parameters; this network has {len(slots)}.")
+    for name, slot in zip(sorted(read), slots):
+        if read[name].shape != tuple(slot.shape):
+            raise ValueError(f"{path}: {name} is {list(read[name].shape)}; this network has {list(slot.shape)} there.")
+        slot.assign(read[name].astype(np.float32, copy=False))
+
+
+# ---- timing
+
+
+def elapsed_ms(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
+
+
+def repeat(count: int, call: Callable[[], Any], wait: Callable[[Any], Any]) -> None:
+    """Calls without waiting between, then waits for the last."""
+    handle = None
+    for _ in range(count):
+        handle = call()
+    wait(handle)
+
+
+def warm_up(request: Request, once: Callable[[], Any]) -> float:
+    """At least so many calls and so many seconds, as the request says; returns the median of their seconds."""
+    steps, seconds = request.warmup.get("steps", 3), request.warmup.get("seconds", 2.0)
+    start, took = time.perf_counter(), []
+    while len(took) < max(1, steps) or time.perf_counter() - start < seconds:
+        took.append(elapsed_ms(once) / 1e3)
+        if time.perf_counter() - start > request.max_seconds:
+            break
+    return float(np.median(took))
+
+
+def until_enough(request: Request) -> Iterator[int]:
+    """Counts samples until there are as many as asked for and min_seconds have passed, or max_seconds have."""
+    start = time.perf_counter()
+    for i in range(MOST_SAMPLES):
+        past = time.perf_counter() - start
+        if past > request.max_seconds and i > 0 or i >= request.samples and past >= request.min_seconds:
+            return
+        yield i
+
+
+# ---- tasks: each returns what it adds to the answer
+
+
+def describe(request: Request, peer: Peer) -> dict[str, Any]:
+    return {}
+
+
+def losses(request: Request, peer: Peer) -> dict[str, Any]:
+    given = batches(request, peer)
+    return {"flops": peer.flops(given[0]), "losses": [peer.value(peer.step(batch)) for batch in given]}
+
+
+def step(request: Request, peer: Peer) -> dict[str, Any]:
+    given, turn, last = batches(request, peer), iter(range(sys.maxsize)), 0.0
+
+    def run() -> Any:
+        return peer.step(given[next(turn) % len(given)])
+
+    def fetch(loss: Any) -> None:
+        nonlocal last
+        last = peer.value(loss)
+
+    first = elapsed_ms(lambda: fetch(run()))
+    k = math.ceil(SHORTEST_SAMPLE / max(warm_up(request, lambda: fetch(run())), 1e-6))
+    cpu, wall = time.process_time(), time.perf_counter()
+    samples = [elapsed_ms(lambda: repeat(k, run, fetch)) / k for _ in until_enough(request)]
+    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": k, "loss": last,
+            "cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+
+
+def infer(request: Request, peer: Peer) -> dict[str, Any]:
+    given, turn = batches(request, peer), iter(range(sys.maxsize))
+
+    def once() -> None:
+        peer.wait(peer.infer(given[next(turn) % len(given)]))
+
+    first = elapsed_ms(once)
+    warm_up(request, once)
+    cpu, wall = time.process_time(), time.perf_counter()
+    samples = [elapsed_ms(once) for _ in until_enough(request)]
+    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": 1,
+            "cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+
+
+def parts(request: Request, peer: Peer) -> dict[str, Any]:
+    batch, rng = batches(request, peer)[0], np.random.default_rng(request.seed)
+    x, y = synthetic(request, 4 * request.batch)
+    held: list[Any] = [None]
+
+    def gradients() -> Any:
+        loss, held[0] = peer.gradients(batch)
+        return loss
+
+    def data() -> Any:
+        chosen = rng.permutation(len(x))[: request.batch]
+        return peer.batch(x[chosen], y[chosen])
+
+    first = elapsed_ms(lambda: peer.value(gradients()))
+    work = {"forward": (lambda: peer.forward(batch), peer.value), "both": (gradients, peer.value),
+            "update": (lambda: peer.update(held[0]), peer.wait), "data": (data, peer.wait)}
+    counts = {name: math.ceil(SHORTEST_SAMPLE / max(warm_up(request, lambda c=call, w=wait: w(c())), 1e-6))
+              for name, (call, wait) in work.items()}
+    taken: dict[str, list[float]] = {name: [] for name in work}
+    for _ in until_enough(request):  # in turn, so that a change of the machine's speed touches all alike
+        for name, (call, wait) in work.items():
+            taken[name].append(elapsed_ms(lambda: repeat(counts[name], call, wait)) / counts[name])
+    gradient = [both - forward for both, forward in zip(taken["both"], taken["forward"])]
+    return {"first_ms": first, "forward_ms": taken["forward"], "gradient_ms": gradient,
+            "update_ms": taken["update"], "data_ms": taken["data"]}
+
+
+def accuracy(request: Request, peer: Peer, x: np.ndarray, y: np.ndarray) -> float | None:
+    if request.workload["targets"] == "input" or not len(x):
+        return None
+    peer.reset()
+    counts = []
+    for at in range(0, len(x), request.batch):
+        batch = peer.batch(x[at : at + request.batch], y[at : at + request.batch])
+        counts.append(peer.correct(peer.infer(batch), batch))
+    return sum(peer.value(count) for count in counts) / y.size
+
+
+def train_epoch(request: Request, peer: Peer, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> float:
+    """The mean loss. A stateful network reads the batches in their order: each goes on where the last one ended."""
+    order = np.arange(len(x)) if request.workload.get("stateful") else rng.permutation(len(x))
+    peer.reset()
+    handles = [peer.step(peer.batch(x[chosen], y[chosen]))
+               for chosen in np.split(order, range(request.batch, len(order), request.batch))]
+    return float(np.mean([peer.value(loss) for loss in handles]))
+
+
+class Energy:
+    """What the processor's packages use, from the kernel's counters; None where they cannot be read."""
+
+    def __init__(self) -> None:
+        self._zones = [z for z in Path("/sys/class/powercap").glob("intel-rapl:*") if z.name.count(":") == 1]
+        self._start = self._read()
+
+    def _read(self) -> list[tuple[int, int]] | None:
+        try:
+            return [(int((z / "energy_uj").read_text()), int((z / "max_energy_range_uj").read_text()))
+                    for z in self._zones]
+        except (OSError, ValueError):
+            return None
+
+    def joules(self) -> float | None:
+        end = self._read()
+        if not self._start or not end:
+            return None
+        return sum((now - then) % wrap for (then, wrap), (now, _) in zip(self._start, end)) / 1e6
+
+
+def train(request: Request, peer: Peer) -> dict[str, Any]:
+    if not request.data:
+        raise ValueError("the task train needs 'data', a file of x_train, y_train, …; the request names none.")
+    data, rng, energy = load_file(request.data), np.random.default_rng(request.seed), Energy()
+
+    def pair(part: str) -> tuple[np.ndarray, np.ndarray]:
+        x = data.get(f"x_{part}", np.empty(0))
+        return x, data.get(f"y_{part}", x)
+
+    cpu, wall, epochs, reached = time.process_time(), time.perf_counter(), [], None
+    for epoch in range(1, request.epochs + 1):
+        start = time.perf_counter()
+        loss = train_epoch(request, peer, *pair("train"), rng)
+        found = accuracy(request, peer, *pair("validation"))
+        now = time.perf_counter()
+        epochs.append({"epoch": epoch, "seconds": now - start, "loss": loss, "val_accuracy": found})
+        if reached is None and request.target is not None and found is not None and found >= request.target:
+            reached = (now - wall, epoch)
+    trained = time.perf_counter()
+    test = accuracy(request, peer, *pair("test"))
+    end = time.perf_counter()
+    return {"epochs": epochs, "train_seconds": trained - wall, "test_seconds": end - trained, "test_accuracy": test,
+            "seconds_to_target": reached[0] if reached else None, "epochs_to_target": reached[1] if reached else None,
+            "cpu_seconds": time.process_time() - cpu, "wall_seconds": end - wall, "energy_joules": energy.joules()}
+
+
+TASKS: dict[str, Callable[[Request, Peer], dict[str, Any]]] = {
+    "describe": describe, "losses": losses, "step": step, "infer": infer, "parts": parts, "train": train}
