@@ -241,7 +241,7 @@ TEST(CpuConv, TheWeightGradientOfOneTapIsAProduct) {
     };
   };
   const Tensor x = values({2, 65, 64, 3}, 1);
-  expect_kernel(checked(gradient({}), {x, values({5, 1, 1, 3}, 2)}), "cpu matmul of pixels  <-");
+  expect_kernel(checked(gradient({}), {x, values({5, 1, 1, 3}, 2)}), "onednn matmul of pixels  <-");
   expect_no_kernel(checked(gradient({.stride = {2, 1}}), {x, values({5, 1, 1, 3}, 2)}), "matmul of pixels  <-");
   expect_no_kernel(checked(gradient({}), {x, values({5, 1, 2, 3}, 2)}), "matmul of pixels  <-");
 }

@@ -58,7 +58,9 @@ void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
 }  // namespace
 
 void add_conv_claims(ClaimMap& map) {
+#ifdef VARVE_HAS_ONEDNN
   map["conv2d_weight_grad"].push_back(claim_pointwise);
+#endif
   for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}) {
     map[op].push_back(claim_winograd);
     map[op].push_back(claim_thin);

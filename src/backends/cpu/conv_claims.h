@@ -20,12 +20,12 @@ backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int thre
 // Where it is cheaper than the direct way; with bias and ReLU first, then alone.
 void claim_winograd(const backend::Site& site, std::vector<backend::Claim>& claims);
 
-// Gradients of weights of 1×1 kernels, as a product.
-void claim_pointwise(const backend::Site& site, std::vector<backend::Claim>& claims);
 // Few input channels; the same.
 void claim_thin(const backend::Site& site, std::vector<backend::Claim>& claims);
 
 #ifdef VARVE_HAS_ONEDNN
+// Gradients of weights of 1×1 kernels, as a product.
+void claim_pointwise(const backend::Site& site, std::vector<backend::Claim>& claims);
 // With bias and activation first, then alone.
 void claim_dnn_conv(const backend::Site& site, std::vector<backend::Claim>& claims);
 #endif

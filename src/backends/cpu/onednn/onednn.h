@@ -137,6 +137,15 @@ class Matmul {
   std::unique_ptr<Impl> impl_;
 };
 
+// C = Aᵀ·B      A: [K,M]  B: [K,N]  C: [M,N], row-major f32; long sums, which are split among the threads.
+struct TurnedProduct {
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* c = nullptr;
+};
+void turned_product(const TurnedProduct& product);
+
 // --- The gradient of a dense layer's input ---------------------------------------------------------------------------
 
 // y = x·w      x: [M,K]  w: [K,N]  y: [M,N], all row-major and dense

@@ -22,7 +22,11 @@ struct Single {
   static HWY_INLINE Vf load(const T* from, std::size_t left) { return load_some(Floats(), from, left); }
   static HWY_INLINE void store(Vf v, T* to, std::size_t left) { store_some(Floats(), v, to, left); }
   static HWY_INLINE void stream(Vf v, T* to) { hn::Stream(v, Floats(), to); }
-  static HWY_INLINE Vf rounded(Vf v) { return v; }
+  // What is read back from there.
+  static HWY_INLINE Vf keep(Vf v, T* to, std::size_t left) {
+    store(v, to, left);
+    return v;
+  }
 };
 
 using Shorts = hn::Rebind<std::uint16_t, Floats>;
@@ -36,7 +40,11 @@ struct Brief {
     store_some(Shorts(), narrow_brain(Floats(), v), to, left);
   }
   static HWY_INLINE void stream(Vf v, T* to) { hn::Stream(narrow_brain(Floats(), v), Shorts(), to); }
-  static HWY_INLINE Vf rounded(Vf v) { return widen_brain(Floats(), narrow_brain(Floats(), v)); }
+  static HWY_INLINE Vf keep(Vf v, T* to, std::size_t left) {
+    const auto bits = narrow_brain(Floats(), v);
+    store_some(Shorts(), bits, to, left);
+    return widen_brain(Floats(), bits);
+  }
 };
 
 template <class IO>
@@ -214,9 +222,8 @@ void gradient_sums_of(const GradientSumsTask& t) {
           const std::size_t at = (begin + line + l) * width + i;
           const Vf v = IO::load(x + at, left);
           g[l] = source.load(at, v, i, left);
-          if constexpr (kPassed) g[l] = IO::rounded(g[l]);  // as the second pass will read it
+          if constexpr (kPassed) g[l] = IO::keep(g[l], passed + at, left);  // as the second pass will read it
           products[l] = hn::Mul(g[l], hn::Sub(v, mean));
-          if constexpr (kPassed) IO::store(g[l], passed + at, left);
         }
         add_f32(sum + i, sum_lines(four, 0, [&](std::size_t l) HWY_ATTR { return g[l]; }), left);
         add_f32(product + i, sum_lines(four, 0, [&](std::size_t l) HWY_ATTR { return products[l]; }), left);
