@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+import process
 import tasks
 
 class Unsupported(Exception):
@@ -111,6 +112,7 @@ class Peer:
 
     version = ""
     flags: dict[str, Any] = {}
+    pooled = False  # its worker threads sleep between operators: see process.spread_workers
     out_of_memory: tuple[type[BaseException], ...] = ()  # what this framework throws then, beside MemoryError
 
     def slots(self) -> list[Slot]:
@@ -162,33 +164,6 @@ class Peer:
         return None
 
 
-# ---- the process
-
-
-def pin(threads: int) -> None:
-    """Confines this process to as many CPUs, on cores of their own as far as there are enough."""
-    allowed = sorted(os.sched_getaffinity(0))
-
-    def place_in_core(cpu: int) -> tuple[int, int]:
-        try:
-            text = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
-        except OSError:
-            return 0, cpu
-        first, *rest = (int(number) for number in text.replace("-", ",").split(",") if number.strip())
-        return int(cpu != first), cpu
-
-    os.sched_setaffinity(0, sorted(allowed, key=place_in_core)[: max(1, threads)])
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = str(threads)
-
-
-def resident_peak() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 # ---- the answer
 
 
@@ -229,7 +204,7 @@ def perform(request: Request, make: Callable[[Request], Peer]) -> dict[str, Any]
         answer |= {"status": "out_of_memory" if exhausted else "failed", "reason": f"{type(error).__name__}: {error}"}
     if peer:
         answer |= {"version": peer.version, "flags": peer.flags}
-    answer["peak_bytes"] = (peer.peak_bytes() if peer else None) or resident_peak()
+    answer["peak_bytes"] = (peer.peak_bytes() if peer else None) or process.resident_peak()
     return answer
 
 
@@ -243,10 +218,10 @@ def begin() -> Request:
         traceback.print_exception(kind, error, trace)
         status = "unsupported" if isinstance(error, ImportError) else "failed"
         write_answer(request.result, {"schema": 1, "status": status, "reason": f"{kind.__name__}: {error}",
-                                      "framework": request.framework, "peak_bytes": resident_peak()})
+                                      "framework": request.framework, "peak_bytes": process.resident_peak()})
 
     sys.excepthook = answer_instead
-    pin(request.threads)
+    process.pin(request.threads)
     return request
 
 

@@ -257,6 +257,7 @@ def clipped(gradients: list[Array], norm: float) -> list[Array]:
 
 class Jax(common.Peer):
     version = jax.__version__
+    pooled = request.device == "cpu"
 
     def __init__(self, request: Request):
         self.workload, self.optimizer = request.workload, request.optimizer

@@ -214,6 +214,8 @@ def optimizer_of(o: common.Optimizer) -> keras.optimizers.Optimizer:
 
 
 class Keras(common.Peer):
+    pooled = True
+
     def __init__(self, request: Request):
         if request.device != "cpu":
             raise Unsupported(f"{request.framework} is measured on the CPU only; its GPU builds are not installed.")
@@ -262,7 +264,7 @@ class KerasTensorflow(Keras):
         xla = request.mode == "xla"
         self.version, self.out_of_memory = tf.__version__, (tf.errors.ResourceExhaustedError,)
         self.flags |= {"mode": "xla" if xla else "plain", "inter_op": 1, "intra_op": request.threads, "onednn": True}
-        # An embedding's gradient has a slice for each token. Plain SGD may add them one by one; Adam and clipping square
+        # An embedding's gradient has a slice for each token. Plain SGD may add them singly; Adam and clipping square
         # them, and Keras would square each slice of a repeated token on its own, which is another rule than Adam's.
         self.dense_gradients = request.optimizer.name != "sgd" or request.optimizer.clip_norm > 0
         compiled = partial(tf.function, jit_compile=xla, reduce_retracing=True)

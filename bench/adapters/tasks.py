@@ -6,11 +6,12 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import load_file
+
+import process
 
 if TYPE_CHECKING:
     from common import Peer, Request, Slot
@@ -71,8 +72,16 @@ def repeat(count: int, call: Callable[[], Any], wait: Callable[[Any], Any]) -> N
     wait(handle)
 
 
-def warm_up(request: Request, once: Callable[[], Any]) -> float:
+def settle(peer: Peer, once: Callable[[], Any]) -> None:
+    """A few calls that show which threads do the work, and a place for each."""
+    if peer.pooled:
+        repeat(3, once, lambda _: None)
+        process.spread_workers()
+
+
+def warm_up(request: Request, peer: Peer, once: Callable[[], Any]) -> float:
     """At least so many calls and so many seconds, as the request says; returns the median of their seconds."""
+    settle(peer, once)
     steps, seconds = request.warmup.get("steps", 3), request.warmup.get("seconds", 2.0)
     start, took = time.perf_counter(), []
     while len(took) < max(1, steps) or time.perf_counter() - start < seconds:
@@ -115,7 +124,7 @@ def step(request: Request, peer: Peer) -> dict[str, Any]:
         last = peer.value(loss)
 
     first = elapsed_ms(lambda: fetch(run()))
-    k = math.ceil(SHORTEST_SAMPLE / max(warm_up(request, lambda: fetch(run())), 1e-6))
+    k = math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda: fetch(run())), 1e-6))
     cpu, wall = time.process_time(), time.perf_counter()
     samples = [elapsed_ms(lambda: repeat(k, run, fetch)) / k for _ in until_enough(request)]
     return {"first_ms": first, "samples_ms": samples, "steps_per_sample": k, "loss": last,
@@ -129,7 +138,7 @@ def infer(request: Request, peer: Peer) -> dict[str, Any]:
         peer.wait(peer.infer(given[next(turn) % len(given)]))
 
     first = elapsed_ms(once)
-    warm_up(request, once)
+    warm_up(request, peer, once)
     cpu, wall = time.process_time(), time.perf_counter()
     samples = [elapsed_ms(once) for _ in until_enough(request)]
     return {"first_ms": first, "samples_ms": samples, "steps_per_sample": 1,
@@ -152,7 +161,7 @@ def parts(request: Request, peer: Peer) -> dict[str, Any]:
     first = elapsed_ms(lambda: peer.value(gradients()))
     work = {"forward": (lambda: peer.forward(batch), peer.value), "both": (gradients, peer.value),
             "update": (lambda: peer.update(held[0]), peer.wait), "data": (data, peer.wait)}
-    counts = {name: math.ceil(SHORTEST_SAMPLE / max(warm_up(request, lambda c=call, w=wait: w(c())), 1e-6))
+    counts = {name: math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda c=call, w=wait: w(c())), 1e-6))
               for name, (call, wait) in work.items()}
     taken: dict[str, list[float]] = {name: [] for name in work}
     for _ in until_enough(request):  # in turn, so that a change of the machine's speed touches all alike
@@ -183,31 +192,10 @@ def train_epoch(request: Request, peer: Peer, x: np.ndarray, y: np.ndarray, rng:
     return float(np.mean([peer.value(loss) for loss in handles]))
 
 
-class Energy:
-    """What the processor's packages use, from the kernel's counters; None where they cannot be read."""
-
-    def __init__(self) -> None:
-        self._zones = [z for z in Path("/sys/class/powercap").glob("intel-rapl:*") if z.name.count(":") == 1]
-        self._start = self._read()
-
-    def _read(self) -> list[tuple[int, int]] | None:
-        try:
-            return [(int((z / "energy_uj").read_text()), int((z / "max_energy_range_uj").read_text()))
-                    for z in self._zones]
-        except (OSError, ValueError):
-            return None
-
-    def joules(self) -> float | None:
-        end = self._read()
-        if not self._start or not end:
-            return None
-        return sum((now - then) % wrap for (then, wrap), (now, _) in zip(self._start, end)) / 1e6
-
-
 def train(request: Request, peer: Peer) -> dict[str, Any]:
     if not request.data:
         raise ValueError("the task train needs 'data', a file of x_train, y_train, …; the request names none.")
-    data, rng, energy = load_file(request.data), np.random.default_rng(request.seed), Energy()
+    data, rng, energy = load_file(request.data), np.random.default_rng(request.seed), process.Energy()
 
     def pair(part: str) -> tuple[np.ndarray, np.ndarray]:
         x = data.get(f"x_{part}", np.empty(0))
@@ -220,6 +208,8 @@ def train(request: Request, peer: Peer) -> dict[str, Any]:
         found = accuracy(request, peer, *pair("validation"))
         now = time.perf_counter()
         epochs.append({"epoch": epoch, "seconds": now - start, "loss": loss, "val_accuracy": found})
+        if epoch == 1 and peer.pooled:
+            process.spread_workers()
         if reached is None and request.target is not None and found is not None and found >= request.target:
             reached = (now - wall, epoch)
     trained = time.perf_counter()
