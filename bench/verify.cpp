@@ -32,8 +32,8 @@ std::string fingerprint(const Framework& framework, const Workload& workload, co
   std::uint64_t adapter = 0;
   std::string environment;
   if (!framework.adapter.empty()) {
-    adapter = hash_combine(file_hash(fs::path(adapters_folder()) / framework.adapter),
-                           file_hash(fs::path(adapters_folder()) / "common.py"));
+    for (const char* shared : {framework.adapter.c_str(), "common.py", "process.py", "tasks.py"})
+      adapter = hash_combine(adapter, file_hash(fs::path(adapters_folder()) / shared));
     std::error_code ignored;
     const fs::path python = peers_python();
     const auto changed = fs::last_write_time(python.parent_path().parent_path() / "lib", ignored);

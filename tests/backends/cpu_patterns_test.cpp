@@ -231,8 +231,6 @@ TEST(CpuPatterns, ConvolutionsThatPadMoreThanTheKernelAreOurOwn) {
   expect_kernel(text, "padding as wide as the kernel");
 }
 
-#endif  // VARVE_HAS_ONEDNN
-
 // Many pixels and one tap: dyᵀ·x. Other strides and kernels are no product.
 TEST(CpuConv, TheWeightGradientOfOneTapIsAProduct) {
   const auto gradient = [](const Conv2dOptions& o) {
@@ -245,6 +243,8 @@ TEST(CpuConv, TheWeightGradientOfOneTapIsAProduct) {
   expect_no_kernel(checked(gradient({.stride = {2, 1}}), {x, values({5, 1, 1, 3}, 2)}), "matmul of pixels  <-");
   expect_no_kernel(checked(gradient({}), {x, values({5, 1, 2, 3}, 2)}), "matmul of pixels  <-");
 }
+
+#endif  // VARVE_HAS_ONEDNN
 
 }  // namespace
 }  // namespace varve
