@@ -44,8 +44,10 @@ Driver::Driver(DriverOptions options)
 void Driver::say(const std::string& line) const {
   if (!options_.say) return;
   std::string left;
-  if (at_ > 0)
-    left = cat(", about ", duration(elapsed() / static_cast<double>(at_) * static_cast<double>(of_ - at_)), " left");
+  if (at_ > 0) {
+    const double each = before_ / static_cast<double>(at_), now = elapsed() - before_;
+    left = cat(", about ", duration(std::max(each * static_cast<double>(of_ - at_) - now, 1.0)), " left");
+  }
   options_.say(cat("[", at_ + 1, "/", of_, "] ", line, " · ", duration(elapsed()), " so far", left));
 }
 
@@ -175,10 +177,11 @@ std::vector<Record> Driver::measure(const std::string& kind, const Sweep& sweep)
   std::vector<Record> all;
   of_ = sweep.settings.size();
   for (at_ = 0; at_ < of_ && within_budget(); ++at_) {
+    at(at_, of_);
     std::vector<Record> records = measure(kind, sweep.settings[at_], sweep.frameworks);
     std::move(records.begin(), records.end(), std::back_inserter(all));
   }
-  at_ = 0, of_ = 1;
+  at(0, 1);
   return all;
 }
 

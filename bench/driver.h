@@ -46,7 +46,8 @@ class Driver {
   Request request(const std::string& task, const Setting& setting) const;
   const DriverOptions& options() const { return options_; }
   void say(const std::string& line) const;  // with the time so far and the time left
-  void at(std::size_t setting, std::size_t of) { at_ = setting, of_ = of; }
+  // What is measured next is the setting-th of so many.
+  void at(std::size_t setting, std::size_t of) { at_ = setting, of_ = of, before_ = elapsed(); }
 
  private:
   struct Turn;
@@ -61,6 +62,7 @@ class Driver {
   std::string commit_;
   nlohmann::ordered_json machine_;
   std::size_t at_ = 0, of_ = 1;  // settings
+  double before_ = 0;            // seconds that those before it took
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
