@@ -92,7 +92,10 @@ std::int64_t Network::parameters() const {
 }
 
 optim::Optimizer Network::optimizer() const {
-  optim::Optimizer made = optim::by_name(workload_.optimizer.name, workload_.optimizer.numbers);
+  auto numbers = workload_.optimizer.numbers;
+  for (auto& [name, value] : numbers)
+    if (name == "rate" && options_.rate > 0) value = options_.rate;
+  optim::Optimizer made = optim::by_name(workload_.optimizer.name, numbers);
   if (workload_.optimizer.clip_norm > 0) made.clip_norm(workload_.optimizer.clip_norm);
   return made;
 }

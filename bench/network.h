@@ -30,6 +30,7 @@ struct NetworkOptions {
   DType precision = f32;
   bool dropout = true;  // false: samples pass it unchanged, in training too
   std::int64_t seed = 0;
+  double rate = 0;  // in place of the workload's; 0: that
 };
 
 class Network {

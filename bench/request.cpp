@@ -20,11 +20,13 @@ void read(const nlohmann::json& json, const char* field, T& value) {
 }  // namespace
 
 nlohmann::ordered_json request_json(const Request& r) {
+  nlohmann::ordered_json workload = workload_json(find_workload(r.workload));
+  if (r.rate > 0) workload["optimizer"]["rate"] = r.rate;
   return {{"schema", kSchema},
           {"task", r.task},
           {"framework", r.framework},
           {"mode", r.mode},
-          {"workload", workload_json(find_workload(r.workload))},
+          {"workload", workload},
           {"batch", r.batch},
           {"threads", r.threads},
           {"precision", r.precision},
@@ -49,6 +51,7 @@ Request load_request(const std::string& path) {
     Request r;
     r.task = json.at("task");
     r.workload = json.at("workload").at("name");
+    if (json["workload"].contains("optimizer")) read(json["workload"]["optimizer"], "rate", r.rate);
     r.batch = json.at("batch");
     r.threads = json.at("threads");
     r.result = json.at("result");

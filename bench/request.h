@@ -26,6 +26,7 @@ struct Request {
   double max_seconds = 60;
   std::string weights = {}, batches = {};  // safetensors to start from, or (task files) to write; "": none
   bool dropout = true;
+  double rate = 0;          // in place of the workload's; 0: that
   std::string data = {};    // train: safetensors
   int epochs = 0;           // train
   double target = 0;        // train: an accuracy whose time is asked for; 0: none

@@ -145,7 +145,8 @@ class Check {
             .device = options_.device,
             .weights = folder_.path("weights.safetensors"),
             .batches = folder_.path("batches.safetensors"),
-            .dropout = false};
+            .dropout = false,
+            .rate = workload_.checked_rate};
   }
   std::vector<double> varve_losses() {
     const Answer answer = ask(find_framework("varve"), request("losses"), options_.limit_seconds);

@@ -56,8 +56,9 @@ DType precision_of(const Request& request) {
 }
 
 Network network_of(const Request& request) {
-  return Network(find_workload(request.workload),
-                 {.precision = precision_of(request), .dropout = request.dropout, .seed = request.seed});
+  return Network(
+      find_workload(request.workload),
+      {.precision = precision_of(request), .dropout = request.dropout, .seed = request.seed, .rate = request.rate});
 }
 
 TimingRules rules_of(const Request& request) {

@@ -58,7 +58,8 @@ struct Workload {
   Targets targets = Targets::classes;
   double dropout = 0;
   OptimizerChoice optimizer = {};
-  std::int64_t batch = 64;                     // on a CPU
+  double checked_rate = 0;  // of the steps whose losses are compared, where rounding would outgrow them; 0: the same
+  std::int64_t batch = 64;  // on a CPU
   std::vector<std::int64_t> gpu_batches = {};  // as the study sweeps them
   Protocol protocol = {};
   double aim = 0;  // the best peer's step time over Varve's, two threads, f32; 0: none
