@@ -136,7 +136,11 @@ Command worker_command(const Framework& framework, const Request& request, const
     command.words = {peers_python(), adapters_folder() + "/" + framework.adapter, request_path};
   command.processors = spread_processors(request.threads);
   const std::string threads = cat(request.threads);
-  command.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"PYTHONUNBUFFERED", "1"}};
+  command.environment = {
+      {"OMP_NUM_THREADS", threads},
+      {"MKL_NUM_THREADS", threads},
+      {"OMP_PROC_BIND", "true"},  // a processor to each thread: two on one make a slow mode of their own
+      {"PYTHONUNBUFFERED", "1"}};
   return command;
 }
 
