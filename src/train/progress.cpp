@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "train/clock.h"
 #include "page/numbers.h"
+#include "train/clock.h"
 
 namespace varve::train {
 namespace {
