@@ -41,12 +41,13 @@ inline Outcome run_on(const std::string& device, const Function& f, const Tensor
   const Tensors results = call(*program, in);
   Outcome outcome;
   outcome.text = detail::text(*program, in);
-  for (const Tensor& t : results) outcome.results.push_back(t.to_vector<float>());
+  for (const Tensor& t : results) outcome.results.push_back(t.to(f32).to_vector<float>());
   return outcome;
 }
 
 // Relative to the largest: sums of many terms cancel.
-inline void expect_close(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+inline void expect_close(const std::vector<float>& got, const std::vector<float>& want, const std::string& what,
+                         double tolerance = 1e-5) {
   ASSERT_EQ(got.size(), want.size()) << what;
   double worst = 0, largest = 1;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -55,15 +56,15 @@ inline void expect_close(const std::vector<float>& got, const std::vector<float>
     if (std::isnan(error)) break;
     largest = std::max<double>(largest, std::abs(want[i]));
   }
-  EXPECT_LE(worst, 1e-5 * largest) << what;
+  EXPECT_LE(worst, tolerance * largest) << what;
 }
 
 // Runs f on the CPU, compares with the reference, and returns who claimed what.
-inline std::string checked(const Function& f, const Tensors& in) {
+inline std::string checked(const Function& f, const Tensors& in, double tolerance = 1e-5) {
   const Outcome cpu = run_on("cpu", f, in), reference = run_on("reference", f, in);
   EXPECT_EQ(cpu.results.size(), reference.results.size());
   for (std::size_t i = 0; i < cpu.results.size(); ++i)
-    expect_close(cpu.results[i], reference.results[i], "result " + std::to_string(i) + "\n" + cpu.text);
+    expect_close(cpu.results[i], reference.results[i], "result " + std::to_string(i) + "\n" + cpu.text, tolerance);
   return cpu.text;
 }
 

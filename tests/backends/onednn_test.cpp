@@ -146,13 +146,16 @@ TEST(OneDnnMatmul, RefusesWithAReason) {
 }
 
 TEST(OneDnnMatmul, Bf16) {
-  if (!has_bf16()) GTEST_SKIP() << "no bf16 on this CPU";
   for (const Type output : {Type::f32, Type::bf16}) {
     MatmulSpec s = row_major(33, 64, 48);
     s.input = Type::bf16;
     s.output = output;
     const Offer<Matmul> matmul = Matmul::prepare(s);
-    ASSERT_TRUE(matmul) << matmul.reason();
+    ASSERT_EQ(static_cast<bool>(matmul), has_bf16());
+    if (!matmul) {
+      EXPECT_EQ(matmul.reason(), "matmul: this CPU has no bf16 products");
+      continue;
+    }
     Values a = values(33 * 64, 1), b = values(64 * 48, 2);
     const Halves a16 = to_bf16(a), b16 = to_bf16(b);
     Values expected(33 * 48), actual(33 * 48);

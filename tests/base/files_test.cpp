@@ -74,7 +74,7 @@ TEST_F(Files, ErrorsNameTheFile) {
 }
 
 TEST_F(Files, EndlessFilesStopAtTheLimit) {
-  if (!fs::exists("/dev/zero")) GTEST_SKIP();
+  ASSERT_TRUE(fs::exists("/dev/zero"));
   EXPECT_THROW(read_file("/dev/zero", 1 << 16), Error);
 }
 
