@@ -57,7 +57,7 @@ struct Operands {
   std::vector<float> a, b;
 };
 
-constexpr std::array<std::array<std::int64_t, 3>, 10> kSizes = {{{1, 1, 1},
+constexpr std::array<std::array<std::int64_t, 3>, 12> kSizes = {{{1, 1, 1},
                                                                  {4, 96, 16},
                                                                  {5, 97, 17},
                                                                  {17, 10, 80},
@@ -65,6 +65,8 @@ constexpr std::array<std::array<std::int64_t, 3>, 10> kSizes = {{{1, 1, 1},
                                                                  {131, 33, 7},
                                                                  {67, 129, 530},
                                                                  {300, 5, 1100},
+                                                                 {530, 130, 280},
+                                                                 {17, 900, 300},
                                                                  {2, 700, 1},
                                                                  {33, 31, 0}}};
 

@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::int64_t kPackedBytes = 384 << 10;  // of B: stays in the second-level cache
 constexpr std::int64_t kDepth = 256;              // of a block
+constexpr std::int64_t kLeastDepth = 128;         // of one that is cut short
 constexpr std::int64_t kLongDepth = 1024;         // of a block with few columns
 constexpr std::int64_t kFewColumns = 128;
 constexpr std::int64_t kPackedRows = 16;  // of A at a time
-constexpr std::int64_t kSumRows = 256;    // kept aside while k goes by
+constexpr std::int64_t kSumRows = 512;    // kept aside while k goes by
 constexpr std::int64_t kAhead = 16;       // rows of B that are fetched before their turn
 
 std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -78,6 +79,35 @@ void unpack(const std::byte* sums, std::int64_t sums_stride, std::int64_t rows, 
       for (std::int64_t j = 0; j < columns; ++j) out[i * row + j * column] = cast_to<T>(from[i * sums_stride + j]);
   }
 }
+
+// Rows of an operand that are packed soon: their lines come nearer, a few with each block of registers.
+class Ahead {
+ public:
+  enum class Cache : std::uint8_t { first, second };
+
+  Ahead() = default;
+  Ahead(Cache cache, const std::byte* from, std::int64_t rows, std::int64_t stride, std::int64_t bytes,
+        std::int64_t steps)
+      : cache_(cache), from_(from), rows_(rows), stride_(stride), bytes_(bytes), steps_(steps) {}
+
+  void step() {
+    if (row_ == rows_) return;
+    for (const std::int64_t end = std::min(rows_, rows_ * ++step_ / steps_); row_ < end; ++row_)
+      for (std::int64_t at = 0; at < bytes_; at += static_cast<std::int64_t>(kCacheLine)) {
+        const std::byte* line = from_ + row_ * stride_ + at;
+        if (cache_ == Cache::first)
+          __builtin_prefetch(line, 0, 3);
+        else
+          __builtin_prefetch(line, 0, 2);
+      }
+  }
+
+ private:
+  Cache cache_ = Cache::first;
+  const std::byte* from_ = nullptr;
+  std::int64_t rows_ = 0, stride_ = 0, bytes_ = 0, steps_ = 1;
+  std::int64_t step_ = 0, row_ = 0;
+};
 
 // f(type of the elements, type of their sums)
 template <class F>
@@ -172,8 +202,37 @@ class Gemm::Lane {
     return rows == kMicroRows && g_.product_.a.col == 1 && g_.options_.in == sum_type(g_.options_.in);
   }
 
+  // What is packed after the rows before `top`.
+  Ahead next_rows(const Part& part, const Block& block, std::int64_t top, std::int64_t first) const {
+    const Product& p = g_.product_;
+    if (top >= block.rows.end) {
+      top = block.rows.begin;
+      first += g_.depth_;
+    }
+    if (p.a.row != 1 || first >= p.k) return {};
+    return {Ahead::Cache::first,
+            static_cast<const std::byte*>(arguments_.a) + (part.a + top + first * p.a.col) * g_.in_bytes_,
+            std::min(g_.depth_, p.k - first),
+            p.a.col * g_.in_bytes_,
+            std::min(kPackedRows, block.rows.end - top) * g_.in_bytes_,
+            kPackedRows / kMicroRows * panels(block.columns)};
+  }
+  Ahead next_columns(const Part& part, const Block& block, std::int64_t first) const {
+    const Product& p = g_.product_;
+    first += g_.depth_;
+    if (p.b.col != 1 || first >= p.k) return {};
+    return {
+        Ahead::Cache::second,
+        static_cast<const std::byte*>(arguments_.b) + (part.b + block.columns.begin + first * p.b.row) * g_.in_bytes_,
+        std::min(g_.depth_, p.k - first),
+        p.b.row * g_.in_bytes_,
+        block.columns.size() * g_.in_bytes_,
+        ceil_div(block.rows.size(), kMicroRows) * panels(block.columns)};
+  }
+
   void multiply(const Part& part, const Block& block, std::int64_t first, std::int64_t depth) {
     const Product& p = g_.product_;
+    columns_ahead_ = next_columns(part, block, first);
     for (std::int64_t top = block.rows.begin; top < block.rows.end; top += kPackedRows) {
       const std::int64_t bottom = std::min(top + kPackedRows, block.rows.end);
       const std::byte* a =
@@ -189,6 +248,7 @@ class Gemm::Lane {
         if (!direct(rows) && row >= top + whole * kMicroRows)
           g_.pack_(from, p.a.row, p.a.col, rows, depth, kMicroRows, g_.micro_->turn, panel);
       });
+      rows_ahead_ = next_rows(part, block, bottom, first);
       each_group([&](std::int64_t rows, const std::byte* from, const std::byte* panel, std::int64_t row) {
         MicroBlock micro{.a = panel,
                          .k = depth,
@@ -210,7 +270,9 @@ class Gemm::Lane {
     for (std::int64_t number = 0; number < panels(block.columns); ++number) {
       const std::int64_t begin = panel_begin(block.columns, number), end = panel_begin(block.columns, number + 1);
       const std::int64_t columns = std::min(end, block.columns.size()) - begin;
-      if (!arguments_.beside.empty() && !micro.accumulate)
+      rows_ahead_.step();
+      columns_ahead_.step();
+      if (!arguments_.beside.empty() && g_.depth_ >= g_.product_.k)
         fetch_beside(row, rows, block.columns.begin + begin, columns);
       micro.b = panels_b_ + begin * micro.k * g_.sum_bytes_;
       micro.c = block.sums + ((row - block.rows.begin) * block.stride + begin) * g_.sum_bytes_;
@@ -271,6 +333,7 @@ class Gemm::Lane {
   std::int64_t number_;
   std::byte *panels_a_ = nullptr, *panels_b_ = nullptr, *sums_ = nullptr;
   std::int64_t packed_from_ = -1;  // the k whose columns are packed
+  Ahead rows_ahead_, columns_ahead_;
 };
 
 Gemm::Gemm(const Product& product, const Options& options)
@@ -313,8 +376,9 @@ void Gemm::turn() {
 
 void Gemm::choose_blocks() {
   const Product& p = product_;
-  // By sizes alone: where k is cut decides the bits.
-  const std::int64_t most = p.n <= kFewColumns ? kLongDepth : kDepth;
+  // By sizes alone: where k is cut decides the bits. Rows of A that are packed should meet many columns.
+  const std::int64_t cut = std::clamp(kPackedBytes / (p.n * sum_bytes_), kLeastDepth, kDepth);
+  const std::int64_t most = p.n <= kFewColumns ? kLongDepth : p.a.col == 1 ? kDepth : cut;
   depth_ = std::max<std::int64_t>(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, most), 1)), 1);
   // The longer side is shared out, so that what every lane packs for itself is the shorter.
   by_rows_ = p.m >= (options_.pieces ? std::min<std::int64_t>(p.n, options_.lanes * kPackedRows) : p.n);
