@@ -61,6 +61,30 @@ TEST(CpuAttention, ReadsSlicesInPlace) {
   expect_no_kernel(text, "copy");
 }
 
+// The gradients of such slices are written where their join wants them, whatever their order and widths.
+TEST(CpuAttention, WritesJoinedGradientsInPlace) {
+  for (const Ints& order : {Ints{0, 1, 2}, Ints{2, 0, 1}}) {
+    const std::string text = checked(
+        [&](const Tensors& in) {
+          const Ints widths = {24, 24, 12}, sizes = {6, 6, 3};
+          Tensors heads(3);
+          std::int64_t first = 0;
+          for (const std::int64_t part : order) {
+            const auto p = static_cast<std::size_t>(part);
+            const Tensor columns = slice(in[0], {{0, 2}, {0, 19}, {first, first + widths[p]}});
+            heads[p] = transpose(reshape(columns, {2, 19, 4, sizes[p]}), {0, 2, 1, 3});
+            first += widths[p];
+          }
+          const Tensor y = transpose(attention(heads[0], heads[1], heads[2], {.causal = true}), {0, 2, 1, 3});
+          return gradients(sum(y * in[1]), {in[0]});
+        },
+        {values({2, 19, 60}, 5), values({2, 19, 4, 3}, 6)});
+    expect_kernel(text, "heads attention_grad+concat");
+    expect_no_kernel(text, "copy");
+    expect_no_kernel(text, "cpu concat");
+  }
+}
+
 TEST(CpuAttention, TransposedHeadsAndColumns) {
   expect_kernel(checked(
                     [](const Tensors& in) {

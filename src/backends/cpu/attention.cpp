@@ -1,6 +1,10 @@
 // Attention and its gradient, a head at a time, straight from and to where the heads lie. f32 and bf16; other types,
 // masks and heads that broadcast are decomposed.
+#include <array>
+#include <optional>
+
 #include "backends/cpu/loops.h"
+#include "backends/cpu/match.h"
 #include "backends/cpu/team.h"
 #include "backends/cpu/tile/attention_kernels.h"
 #include "backends/cpu/tile/scratch.h"
@@ -94,12 +98,23 @@ Prepared make_attention(const Task& task, int threads) {
       bytes * static_cast<std::size_t>(threads));
 }
 
-// Inputs q, k, v, lse, dy; outputs dq, dk, dv.
-Prepared make_attention_grad(const Task& task, int threads) {
-  const bool inside = task.attrs.flag("heads_inside");
-  const Heads q(task.in[0], inside), k(task.in[1], inside), v(task.in[2], inside), dy(task.in[4], inside),
-      dq(task.out[0], inside), dk(task.out[1], inside), dv(task.out[2], inside);
-  const AttentionSizes sizes = sizes_of(task.attrs, q, k, v);
+// The heads of one gradient and where they go: an output of the kernel, from one of its elements on.
+struct Target {
+  Heads heads;
+  std::size_t output = 0;
+  std::int64_t first = 0;
+
+  HeadMatrix<void*> head(const RunArgs& args, std::int64_t index) const {
+    return heads.head<void*>(at(args.out[output], first * element_bytes(heads.dtype)), index);
+  }
+};
+using Targets = std::array<Target, 3>;  // dq, dk, dv
+
+// Inputs q, k, v, lse, dy.
+Prepared make_attention_grad(const Attrs& attrs, const std::vector<Port>& in, const Targets& targets, int threads) {
+  const bool inside = attrs.flag("heads_inside");
+  const Heads q(in[0], inside), k(in[1], inside), v(in[2], inside), dy(in[4], inside);
+  const AttentionSizes sizes = sizes_of(attrs, q, k, v);
   const std::size_t bytes = round_up(attention_grad_scratch(sizes));
   return backend::prepared(
       [=](const RunArgs& args) {
@@ -107,11 +122,18 @@ Prepared make_attention_grad(const Task& task, int threads) {
           attention_grad_head(sizes,
                               {q.head(args.in[0], head), k.head(args.in[1], head), v.head(args.in[2], head),
                                dy.head(args.in[4], head), static_cast<const float*>(args.in[3]) + head * sizes.queries,
-                               dq.head(args.out[0], head), dk.head(args.out[1], head), dv.head(args.out[2], head)},
+                               targets[0].head(args, head), targets[1].head(args, head), targets[2].head(args, head)},
                               scratch);
         });
       },
       bytes * static_cast<std::size_t>(threads));
+}
+
+Prepared make_apart(const Task& task, int threads) {
+  const bool inside = task.attrs.flag("heads_inside");
+  return make_attention_grad(
+      task.attrs, task.in,
+      {{{Heads(task.out[0], inside), 0}, {Heads(task.out[1], inside), 1}, {Heads(task.out[2], inside), 2}}}, threads);
 }
 
 std::string refusal_of(const ir::Node& node) {
@@ -130,6 +152,74 @@ std::string refusal_of(const ir::Node& node) {
   return "";
 }
 
+std::vector<backend::Memory> memory_of(const ir::Node& node) {
+  std::vector<backend::Memory> memory(node.inputs.size(), backend::Memory::strided);
+  if (node.is("attention_grad")) memory[3] = backend::Memory::contiguous;  // lse
+  return memory;
+}
+
+// ---- a gradient whose three parts are joined, as those of one projection to q, k and v are
+
+// The heads [.., T, heads, D] as columns [.., T, heads·D] of a wider matrix.
+struct Joined {
+  ir::NodePtr concat;
+  std::array<std::int64_t, 3> columns = {};  // the first ones of dq, dk, dv
+};
+
+bool is_columns_of(const ir::Value& value, const ir::Value& heads) {
+  if (!value.node->is("reshape") || value.node->inputs[0] != heads) return false;
+  Ints merged = heads.type().shape.vec();
+  const std::int64_t depth = merged.back();
+  merged.pop_back();
+  merged.back() *= depth;
+  return value.type().shape.vec() == merged;
+}
+
+std::optional<Joined> joined_after(const Site& site) {
+  Joined joined;
+  if (!site.node().attrs.flag("heads_inside")) return std::nullopt;
+  for (int o = 0; o < 3; ++o) {
+    const auto readers = readers_of(site, {site.root(), o});
+    if (!readers || readers->size() != 1) return std::nullopt;
+    const auto& [concat, input, value] = readers->front();
+    if (!concat->is("concat") || concat->inputs.size() != 3 || (o > 0 && concat != joined.concat)) return std::nullopt;
+    if (!is_columns_of(value, {site.root(), o})) return std::nullopt;
+    if (concat->attrs.integer("axis") != value.type().shape.rank() - 1) return std::nullopt;
+    joined.concat = concat;
+    for (int before = 0; before < input; ++before)
+      joined.columns[static_cast<std::size_t>(o)] +=
+          concat->inputs[static_cast<std::size_t>(before)].type().shape.back();
+  }
+  return joined;
+}
+
+// One part of the joined gradient as a port of its own.
+Port part_of(const Port& whole, const TensorType& type) {
+  Port part{type, whole.layout, nullptr};
+  part.layout.strides.back() = type.shape.back();
+  part.layout.strides.push_back(1);
+  return part;
+}
+
+void claim_joined(const Site& site, std::vector<Claim>& claims) {
+  const ir::Node& node = site.node();
+  const std::optional<Joined> joined = joined_after(site);
+  if (!joined || !refusal_of(node).empty()) return;
+  Claim claim =
+      Claim::of("heads attention_grad+concat", site.root(),
+                [types = node.types, attrs = node.attrs, columns = joined->columns, threads = Setting::now().threads](
+                    const std::vector<Port>& in, const std::vector<Port>& out) {
+                  const auto target = [&](std::size_t o) {
+                    return Target{Heads(part_of(out[0], types[o]), true), 0, columns[o]};
+                  };
+                  return make_attention_grad(attrs, in, {target(0), target(1), target(2)}, threads);
+                });
+  claim.nodes.push_back(joined->concat);
+  claim.outputs = {{joined->concat, 0}};
+  claim.memory = memory_of(node);
+  claims.push_back(std::move(claim));
+}
+
 void offer_heads(ClaimMap& map, const std::string& op, Prepared (*make)(const Task&, int)) {
   map[op].push_back([make](const Site& site, std::vector<Claim>& claims) {
     const ir::Node& node = site.node();
@@ -140,8 +230,7 @@ void offer_heads(ClaimMap& map, const std::string& op, Prepared (*make)(const Ta
                                 const std::vector<Port>& in, const std::vector<Port>& out) {
                               return make({op, attrs, in, out}, threads);
                             });
-    claim.memory.assign(node.inputs.size(), backend::Memory::strided);
-    if (node.is("attention_grad")) claim.memory[3] = backend::Memory::contiguous;  // lse
+    claim.memory = memory_of(node);
     claims.push_back(std::move(claim));
   });
 }
@@ -150,7 +239,8 @@ void offer_heads(ClaimMap& map, const std::string& op, Prepared (*make)(const Ta
 
 void add_attention_claims(ClaimMap& map) {
   offer_heads(map, "attention", make_attention);
-  offer_heads(map, "attention_grad", make_attention_grad);
+  map["attention_grad"].push_back(claim_joined);
+  offer_heads(map, "attention_grad", make_apart);
 }
 
 }  // namespace varve::cpu
