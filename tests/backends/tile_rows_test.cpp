@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/tile/lstm_step.h"
 #include "backends/cpu/tile/norm_kernels.h"
 #include "backends/cpu/tile/rnn_kernels.h"
 #include "backends/cpu/tile/softmax_kernels.h"
+#include "backends/instruction_sets.h"
 #include "backends/tile_run.h"
 
 namespace varve::cpu::testing {
@@ -183,12 +185,102 @@ TEST(Norm, ForwardAndGradient) {
 
 double sigma(double x) { return 1 / (1 + std::exp(-x)); }
 
+Floats packed_gates(const Floats& weights, std::int64_t k, std::int64_t width) {
+  Floats packed(lstm_packed_floats(k, width));
+  pack_lstm(weights.data(), k, width, packed.data());
+  return packed;
+}
+
+// Rows in blocks of all sizes; units that leave a part of a vector, or several vectors of gates, over.
+void expect_steps() {
+  for (const std::int64_t n : {1, 4, 7, 11, 16, 21, 30}) {
+    const std::int64_t rows = 11, features = 3;
+    const std::size_t h = static_cast<std::size_t>(n), count = 11 * h;
+    const Floats x = randoms(rows * features, 1, 2), prev = randoms(rows * n, 2), c_prev = randoms(rows * n, 3),
+                 w = randoms(features * 4 * n, 4), u = randoms(n * 4 * n, 5), start = randoms(rows * 4 * n, 6);
+    const Floats packed_w = packed_gates(w, features, n), packed_u = packed_gates(u, n, n);
+    for (const bool bias : {false, true}) {
+      Floats gates = start, c(count), out(count);
+      lstm_step({.rows = rows,
+                 .width = n,
+                 .terms = {LstmTerm{{prev.data(), n}, n, packed_u.data()},
+                           LstmTerm{{x.data(), 1, rows}, features, packed_w.data()}},
+                 .start = bias ? plain::Start{start.data(), 0} : plain::Start{gates.data(), 4 * n},
+                 .c_prev = c_prev.data(),
+                 .gates = gates.data(),
+                 .c = c.data(),
+                 .h = out.data()});
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t row = k / h;
+        double gate[4];
+        for (std::size_t g = 0; g < 4; ++g) {
+          const std::size_t column = g * h + k % h;
+          double sum = start[bias ? column : row * 4 * h + column];
+          for (std::size_t i = 0; i < h; ++i) sum += double{prev[row * h + i]} * u[i * 4 * h + column];
+          for (std::size_t i = 0; i < 3; ++i) sum += double{x[i * 11 + row]} * w[i * 4 * h + column];
+          gate[g] = g == 2 ? std::tanh(sum) : sigma(sum);
+          EXPECT_NEAR(gates[row * 4 * h + column], gate[g], 2e-6);
+        }
+        const double cell = gate[1] * c_prev[k] + gate[0] * gate[2];
+        EXPECT_NEAR(c[k], cell, 2e-6);
+        EXPECT_NEAR(out[k], gate[3] * std::tanh(cell), 2e-6);
+      }
+    }
+  }
+}
+
+TEST(Lstm, AStepOfSomeRows) {
+  expect_steps();
+  const Avx2Only older;
+  expect_steps();
+}
+
+// One unit, from what its gates and its state are before the activations.
+struct Unit {
+  Floats gates, c = {0}, h = {0};
+  Unit(const Floats& pre, float c_prev) : gates(4) {
+    lstm_step({.rows = 1,
+               .width = 1,
+               .start = {pre.data(), 4},
+               .c_prev = &c_prev,
+               .gates = gates.data(),
+               .c = c.data(),
+               .h = h.data()});
+  }
+};
+
+TEST(Lstm, GatesFarFromZero) {
+  for (const float g : {-kInf, -1.0f, 1e-6f, 30.0f})
+    for (const float pre : {-kInf, -200.0f, -43.0f, -20.0f, 20.0f, 43.0f, 200.0f, kInf}) {
+      const Unit unit({pre, pre, g, pre}, 0.5f);
+      for (const std::size_t gate : {0, 1, 3}) EXPECT_NEAR(unit.gates[gate], sigma(pre), sigma(pre) * 1e-6 + 1e-18);
+      EXPECT_NEAR(unit.gates[2], std::tanh(g), std::abs(std::tanh(g)) * 1e-6);
+    }
+}
+
+TEST(Lstm, NotANumberReachesWhatItMust) {
+  const float nan = std::nanf("");
+  for (const std::size_t gate : {0, 1, 2, 3}) {
+    Floats pre(4, 1.0f);
+    pre[gate] = nan;
+    const Unit unit(pre, 0.5f);
+    EXPECT_TRUE(std::isnan(unit.gates[gate]) && std::isnan(unit.h[0]));
+    EXPECT_EQ(std::isnan(unit.c[0]), gate != 3);
+  }
+}
+
 TEST(Lstm, ForwardAndGradient) {
   for (const std::int64_t n : {1, 7, 16, 21}) {
     const std::size_t h = static_cast<std::size_t>(n);
     const Floats pre = randoms(8 * n, 1, 2), c_prev = randoms(2 * n, 2), dh = randoms(2 * n, 3), dc = randoms(2 * n, 4);
     Floats gates(8 * h), c(2 * h), out(2 * h), dpre(8 * h), dc_prev(2 * h);
-    lstm_cell({pre.data(), c_prev.data(), gates.data(), c.data(), out.data()}, {2, n});
+    lstm_step({.rows = 2,
+               .width = n,
+               .start = {pre.data(), 4 * n},
+               .c_prev = c_prev.data(),
+               .gates = gates.data(),
+               .c = c.data(),
+               .h = out.data()});
     lstm_cell_grad({dh.data(), dc.data(), gates.data(), c_prev.data(), c.data(), dpre.data(), dc_prev.data()}, {2, n});
     for (std::size_t k = 0; k < 2 * h; ++k) {
       const std::size_t at = k / h * 4 * h + k % h;

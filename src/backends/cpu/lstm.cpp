@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "backends/cpu/tile/lstm_step.h"
+
 namespace varve::cpu {
 namespace {
 
@@ -42,19 +44,21 @@ class Lstm final : public CellKernel, LstmOperands {
                  kept_cells = out(kCells, width);
     const Room room = rooms(lane);
     const float *h = in(kH0, width).read(0, count, room.h[1]), *c = in(kC0, width).read(0, count, room.c[1]);
+    const float* bias = Series(call().input(args, kBias), call().dtype, 0).read(0, 4 * width, room.bias);
     for (std::int64_t t = 0; t < block.longest; ++t) {
       // Without a gradient to come, one step's gates and two steps' cells are enough.
       float* gates = kept_gates ? kept_gates.place(t, room.gates) : room.gates;
       float* next_c = kept_cells ? kept_cells.place(t, room.c[t % 2]) : room.c[t % 2];
       float* next_h = y.place(t, room.h[t % 2]);
-      multiply(lane, kHiddenFactor,
-               {.a = {h, width},
-                .start = pre ? plain::Start{pre.read(t, 4 * count, gates), 4 * width}
-                             : input_share(args, lane, t, gates, room),
-                .c = gates,
-                .c_row = 4 * width,
-                .fetch = block.fetch(pre, t + 1, 4 * width)});
-      lstm_cell({gates, c, gates, next_c, next_h}, block.cell());
+      lstm_step({.rows = block.rows,
+                 .width = width,
+                 .terms = {LstmTerm{{h, width}, width, lane.weights[kHiddenFactor]}, input_term(args, lane, t, room)},
+                 .start = pre ? plain::Start{pre.read(t, 4 * count, gates), 4 * width} : plain::Start{bias, 0},
+                 .c_prev = c,
+                 .gates = gates,
+                 .c = next_c,
+                 .h = next_h,
+                 .fetch = block.fetch(pre, t + 1, 4 * width)});
       block.zero_ended(t, next_h, width);
       block.each_ended(t, [&](std::int64_t row) { copy(c + row * width, width, next_c + row * width); });
       kept_gates.keep(t, 4 * count, gates);
@@ -91,25 +95,18 @@ class Lstm final : public CellKernel, LstmOperands {
   static Spec spec_of(const CellCall& call) {
     const std::int64_t width = call.shape.width;
     const bool wide = call.dtype == f32;
-    Spec spec{.factors = {{{.k = width, .n = 4 * width}, kHidden}},
+    Spec spec{.factors = {{{.k = width, .n = 4 * width, .gates = true}, kHidden}},
               .lengths = kLengths,
               .lane_floats = wide ? 6 * width : 8 * width + call.x.features,
               .lane_more = wide ? 0 : 4 * width};
-    if (call.has_input(kX)) spec.factors.push_back({{.k = call.x.features, .n = 4 * width}, kInput});
+    if (call.has_input(kX)) spec.factors.push_back({{.k = call.x.features, .n = 4 * width, .gates = true}, kInput});
     return spec;
   }
 
-  // The input's share of a step's gates, computed to where the gates will be.
-  plain::Start input_share(const RunArgs& args, const Lane& lane, std::int64_t t, float* gates,
-                           const Room& room) const {
-    const std::int64_t columns = 4 * lane.block.shape.width;
-    const Series bias(call().input(args, kBias), call().dtype, 0);
-    multiply(lane, kInputFactor,
-             {.a = input_rows(args, call(), kX, t, lane.block, room.x),
-              .start = {bias.read(0, columns, room.bias), 0},
-              .c = gates,
-              .c_row = columns});
-    return {gates, columns};
+  // What the layer's own input adds to a step's gates, where it is not in them already.
+  LstmTerm input_term(const RunArgs& args, const Lane& lane, std::int64_t t, const Room& room) const {
+    if (!call().has_input(kX)) return {};
+    return {input_rows(args, call(), kX, t, lane.block, room.x), call().x.features, lane.weights[kInputFactor]};
   }
 };
 
@@ -193,6 +190,8 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     else if (!call.has_output(kDpre))
       spec.lane_floats = columns;
     for (const auto& [output, rows] : summed(call)) spec.sum_floats += rows * columns;
+    // Every step of a block reads and writes the sums: rather few large ones.
+    if (spec.sum_floats > 0) spec.enough_rows = 128;
     return spec;
   }
 

@@ -108,7 +108,9 @@ void to_half(const float* from, std::int64_t count, void* to) {
 // ---- kernels
 
 CellKernel::CellKernel(CellCall call, Spec spec)
-    : call_(std::move(call)), spec_(std::move(spec)), blocks_(RowBlocks::of(call_.shape.batch, call_.setting)) {
+    : call_(std::move(call)),
+      spec_(std::move(spec)),
+      blocks_(RowBlocks::of(call_.shape.batch, call_.setting, spec_.enough_rows)) {
   for (const Factor& factor : spec_.factors) factors_.emplace_back(factor.product);
 }
 

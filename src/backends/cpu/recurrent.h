@@ -174,10 +174,11 @@ class CellKernel : public backend::Kernel {
   };
   struct Spec {
     std::vector<Factor> factors;
-    std::size_t lengths = 0;       // input; may be left out
-    std::int64_t lane_floats = 0;  // scratch for each lane, for each row of its block
-    std::int64_t lane_more = 0;    // and beside that
-    std::int64_t sum_floats = 0;   // sums over all blocks: zero at first, added up in the end
+    std::size_t lengths = 0;        // input; may be left out
+    std::int64_t lane_floats = 0;   // scratch for each lane, for each row of its block
+    std::int64_t lane_more = 0;     // and beside that
+    std::int64_t sum_floats = 0;    // sums over all blocks: zero at first, added up in the end
+    std::int64_t enough_rows = 64;  // of a block, for its products
   };
   CellKernel(CellCall call, Spec spec);
 

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cpu/tile/lstm_step.h"
 #include "backends/cpu/tile/scratch.h"
 
 namespace varve::cpu {
 namespace {
 
-constexpr std::int64_t kRows = 64;       // of a block that gives the product enough to do
 constexpr std::int64_t kFewestRows = 4;  // worth a lane of its own
 constexpr std::int64_t kFixedRows = 16;  // of a block whose bits must not depend on the threads, roughly
 constexpr std::int64_t kFixedBlocks = 32;
 
 }  // namespace
 
-RowBlocks RowBlocks::of(std::int64_t rows, const Setting& setting) {
+RowBlocks RowBlocks::of(std::int64_t rows, const Setting& setting, std::int64_t enough) {
   const auto ceil = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   RowBlocks blocks{.rows = rows};
   if (setting.deterministic) {
@@ -23,7 +23,7 @@ RowBlocks RowBlocks::of(std::int64_t rows, const Setting& setting) {
     const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows / kFixedRows, 1, kFixedBlocks));
     blocks.block = ceil(rows, static_cast<std::int64_t>(std::bit_floor(most)));
   } else {
-    const std::int64_t each = std::max<std::int64_t>(ceil(rows, setting.threads) / kRows, 1);
+    const std::int64_t each = std::max<std::int64_t>(ceil(rows, setting.threads) / enough, 1);
     blocks.block = std::max(ceil(rows, setting.threads * each), kFewestRows);
   }
   blocks.lanes = std::min<std::int64_t>(setting.threads, blocks.count());
@@ -31,12 +31,17 @@ RowBlocks RowBlocks::of(std::int64_t rows, const Setting& setting) {
 }
 
 std::size_t StepProduct::scratch_bytes() const {
-  return round_up(plain::packed_floats(spec_.k, spec_.n) * sizeof(float));
+  const std::size_t floats =
+      spec_.gates ? lstm_packed_floats(spec_.k, spec_.n / 4) : plain::packed_floats(spec_.k, spec_.n);
+  return round_up(floats * sizeof(float));
 }
 
 const float* StepProduct::load(const float* w, void* scratch) const {
   auto* panels = static_cast<float*>(scratch);
-  plain::pack_panels(w, spec_.k, spec_.n, spec_.turned, panels);
+  if (spec_.gates)
+    pack_lstm(w, spec_.k, spec_.n / 4, panels);
+  else
+    plain::pack_panels(w, spec_.k, spec_.n, spec_.turned, panels);
   return panels;
 }
 

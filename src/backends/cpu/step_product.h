@@ -16,8 +16,8 @@ struct RowBlocks {
   std::int64_t block = 1;  // of each block, the last one with what is left
   std::int64_t lanes = 1;  // that work at the same time
 
-  // By sizes alone where bits must not depend on the number of threads.
-  static RowBlocks of(std::int64_t rows, const Setting& setting);
+  // At least `enough` rows where there are as many. By sizes alone where bits must not depend on the number of threads.
+  static RowBlocks of(std::int64_t rows, const Setting& setting, std::int64_t enough);
 
   std::int64_t count() const { return (rows + block - 1) / block; }
   std::int64_t rest() const { return rows - (count() - 1) * block; }  // rows of the last one
@@ -36,6 +36,7 @@ struct StepSpec {
   std::int64_t k = 0, n = 0;
   bool turned = false;  // w lies as [N,K]
   bool accumulate = false;
+  bool gates = false;  // packed for lstm_step, which multiplies by itself
 };
 
 class StepProduct {

@@ -6,6 +6,7 @@
 // after foreach_target
 #include <hwy/highway.h>
 
+#include "backends/cpu/tile/lstm_math-inl.h"
 #include "backends/cpu/tile/math_exp-inl.h"
 #include "backends/cpu/tile/row_blocks.h"
 #include "backends/cpu/tile/rows-inl.h"
@@ -21,31 +22,12 @@ HWY_INLINE void put(float* p, Vf v, std::size_t left) { store_some(Floats(), v, 
 HWY_INLINE Vf sigmoid_slope(Vf y) { return hn::Mul(y, hn::Sub(one(), y)); }
 HWY_INLINE Vf tanh_slope(Vf y) { return hn::NegMulAdd(y, y, one()); }
 
-void lstm_row(const LstmForward& cell, std::int64_t row, std::size_t n) {
-  const Floats d;
-  const std::size_t at = static_cast<std::size_t>(row) * n;
-  for_row(n, [&](std::size_t k, std::size_t left) HWY_ATTR {
-    const float* pre = cell.pre + 4 * at + k;
-    const Vf i = sigmoid(d, get(pre, left)), f = sigmoid(d, get(pre + n, left));
-    const Vf g = tanh(d, get(pre + 2 * n, left)), o = sigmoid(d, get(pre + 3 * n, left));
-    const Vf c = hn::MulAdd(f, get(cell.c_prev + at + k, left), hn::Mul(i, g));
-    float* gates = cell.gates + 4 * at + k;
-    put(gates, i, left);
-    put(gates + n, f, left);
-    put(gates + 2 * n, g, left);
-    put(gates + 3 * n, o, left);
-    put(cell.c + at + k, c, left);
-    put(cell.h + at + k, hn::Mul(o, tanh(d, c)), left);
-  });
-}
-
 void lstm_grad_row(const LstmBackward& cell, std::int64_t row, std::size_t n) {
-  const Floats d;
   const std::size_t at = static_cast<std::size_t>(row) * n;
   for_row(n, [&](std::size_t k, std::size_t left) HWY_ATTR {
     const float* gates = cell.gates + 4 * at + k;
     const Vf i = get(gates, left), f = get(gates + n, left), g = get(gates + 2 * n, left), o = get(gates + 3 * n, left);
-    const Vf t = tanh(d, get(cell.c + at + k, left)), dh = get(cell.dh + at + k, left);
+    const Vf t = cell_tanh(get(cell.c + at + k, left)), dh = get(cell.dh + at + k, left);
     Vf dc = hn::Mul(hn::Mul(dh, o), tanh_slope(t));
     if (cell.dc != nullptr) dc = hn::Add(dc, get(cell.dc + at + k, left));
     float* dpre = cell.dpre + 4 * at + k;
@@ -120,18 +102,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace varve::cpu {
-HWY_EXPORT(lstm_row);
 HWY_EXPORT(lstm_grad_row);
 HWY_EXPORT(gru_row);
 HWY_EXPORT(gru_grad_row);
 HWY_EXPORT(rnn_row);
 HWY_EXPORT(rnn_grad_row);
-
-void lstm_cell(const LstmForward& cell, CellShape shape) {
-  for_rows({shape.batch, shape.width}, [&](std::int64_t, std::size_t n, std::int64_t row) {
-    HWY_DYNAMIC_DISPATCH(lstm_row)(cell, row, n);
-  });
-}
 
 void lstm_cell_grad(const LstmBackward& cell, CellShape shape) {
   for_rows({shape.batch, shape.width}, [&](std::int64_t, std::size_t n, std::int64_t row) {

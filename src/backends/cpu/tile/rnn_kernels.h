@@ -10,14 +10,7 @@ struct CellShape {
   std::int64_t batch = 0, width = 0;
 };
 
-// LSTM, gates in the order i, f, g, o.
-struct LstmForward {
-  const float* pre;     // [B, 4H]: W·x + U·h + b
-  const float* c_prev;  // [B, H]
-  float* gates;         // [B, 4H]: after their activations, for the gradient; may be pre
-  float* c;             // [B, H]; may be c_prev
-  float* h;             // [B, H]
-};
+// LSTM, gates in the order i, f, g, o; the way there is in lstm_step.h.
 struct LstmBackward {
   const float* dh;      // [B, H]: from the output and from the next step together
   const float* dc;      // [B, H]: from the next step; null: 0
@@ -27,7 +20,6 @@ struct LstmBackward {
   float* dpre;          // [B, 4H]; may be gates
   float* dc_prev;       // [B, H]; may be dc
 };
-void lstm_cell(const LstmForward& cell, CellShape shape);
 void lstm_cell_grad(const LstmBackward& cell, CellShape shape);
 
 // GRU as in PyTorch and cuDNN, gates in the order r, z, n: n = tanh(x_n + r·h_n), h = (1 - z)·n + z·h_prev.
