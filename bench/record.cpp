@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include "base/text.h"
@@ -109,12 +110,22 @@ void check_summary(const Record& r) {
 
 }  // namespace
 
-Groups Record::best_processes() const {
-  if (framework == "varve" || kind == "train" || processes.size() < 2) return processes;
-  const auto best = std::min_element(processes.begin(), processes.end(), [](const auto& a, const auto& b) {
-    return !a.empty() && (b.empty() || median(a) < median(b));
+std::vector<std::size_t> Record::best_turns() const {
+  std::vector<std::size_t> turns(processes.size());
+  std::iota(turns.begin(), turns.end(), std::size_t{0});
+  if (framework == "varve" || turns.size() < 2) return turns;
+  const std::size_t best = *std::min_element(turns.begin(), turns.end(), [&](std::size_t a, std::size_t b) {
+    return !processes[a].empty() && (processes[b].empty() || median(processes[a]) < median(processes[b]));
   });
-  return {*best};
+  const bool trainings = kind == "train" && modes.size() == turns.size();
+  std::erase_if(turns, [&](std::size_t turn) { return trainings ? modes[turn] != modes[best] : turn != best; });
+  return turns;
+}
+
+Groups Record::best_processes() const {
+  Groups best;
+  for (const std::size_t turn : best_turns()) best.push_back(processes[turn]);
+  return best;
 }
 
 std::string Record::key() const {

@@ -40,7 +40,9 @@ struct Record {
 
   bool ok() const { return status == "ok"; }
   std::vector<double> samples() const { return pooled(processes); }
-  // The samples that its median is of: all of Varve's, of another framework its best process (of trainings, all).
+  // The processes that its median is of, by number: all of Varve's; of another framework the fastest one or, where each
+  // is a whole training, all in the fastest one's mode.
+  std::vector<std::size_t> best_turns() const;
   Groups best_processes() const;
   // Two records with the same key measure the same thing on the same kind of machine.
   std::string key() const;

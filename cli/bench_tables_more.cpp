@@ -25,12 +25,16 @@ std::string median_of(const Record& r, const char* field) {
   return samples.empty() ? "-" : ms_text(bench::median(samples));
 }
 
-// A field of every run: mean ± deviation.
+// A field of every run that counts: mean ± deviation.
 std::vector<double> over_runs(const Record& r, const char* field) {
   std::vector<double> values;
-  if (r.details.contains("runs"))
-    for (const auto& run : r.details["runs"])
-      if (run.contains(field) && run[field].is_number()) values.push_back(run[field]);
+  const auto runs = r.details.find("runs");
+  if (runs == r.details.end()) return values;
+  for (const std::size_t turn : r.best_turns()) {
+    if (turn >= runs->size()) break;
+    const auto value = runs->at(turn).find(field);
+    if (value != runs->at(turn).end() && value->is_number()) values.push_back(*value);
+  }
   return values;
 }
 std::string mean_text(const std::vector<double>& values, double scale, int digits) {

@@ -47,8 +47,8 @@ std::vector<TrainingRun> runs_of(const Record& record) {
   std::vector<TrainingRun> runs;
   const auto list = record.details.find("runs");
   if (list != record.details.end() && list->is_array()) {
-    for (const ordered_json& run : *list)
-      if (run.is_object()) runs.push_back(run_of(run));
+    for (const std::size_t turn : record.best_turns())
+      if (turn < list->size() && (*list)[turn].is_object()) runs.push_back(run_of((*list)[turn]));
   } else if (record.details.contains("train_seconds")) {
     runs.push_back(run_of(record.details));
   }
