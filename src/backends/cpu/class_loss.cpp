@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/plain/panels.h"
+#include "backends/cpu/round.h"
 #include "backends/cpu/tile/scratch.h"
 #include "backends/cpu/tile/softmax_kernels.h"
 #include "base/convert.h"
@@ -21,8 +22,6 @@ constexpr std::int64_t kStep = 64;  // rows that blocks are a multiple of
 constexpr std::int64_t kRows = 256;
 constexpr std::int64_t kDepth = 512;  // terms of a sum for which a panel stays in the cache
 constexpr std::int64_t kPanels = 4;   // that are packed at once: rows lie on pages of their own
-
-std::int64_t up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // An odd number of cache lines, so that the same column of many rows does not fall to one set of the cache.
 std::int64_t row_floats(std::int64_t classes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/round.h"
 #include "backends/cpu/tile/scratch.h"
 #include "base/threads.h"
 
@@ -17,8 +18,6 @@ struct Cut {
   enum class Axis { none, batch, rows, columns } axis = Axis::none;
   std::int64_t length = 1, size = 1;
 };
-
-std::int64_t up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // By sizes alone.
 Cut fixed_cut(const dnn::MatmulSpec& s) {

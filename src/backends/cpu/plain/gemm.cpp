@@ -6,6 +6,7 @@
 #include <hwy/cache_control.h>
 
 #include "backends/cpu/loops.h"
+#include "backends/cpu/round.h"
 #include "backends/cpu/tile/scratch.h"
 
 namespace varve::cpu::plain {
@@ -19,9 +20,6 @@ constexpr std::int64_t kFewColumns = 128;
 constexpr std::int64_t kPackedRows = 16;  // of A at a time
 constexpr std::int64_t kSumRows = 512;    // kept aside while k goes by
 constexpr std::int64_t kAhead = 16;       // rows of B that are fetched before their turn
-
-std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-std::int64_t up(std::int64_t value, std::int64_t multiple) { return ceil_div(value, multiple) * multiple; }
 
 // Part `number` of `count` of [0, length), in whole units.
 std::int64_t share(std::int64_t length, std::int64_t unit, std::int64_t number, std::int64_t count) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/round.h"
 #include "backends/cpu/tile/lstm_math-inl.h"
 #include "backends/cpu/tile/rows-inl.h"
 #include "base/threads.h"
@@ -154,8 +155,6 @@ namespace {
 
 HWY_EXPORT(step_of);
 HWY_EXPORT(lanes_of_step);
-
-std::int64_t up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

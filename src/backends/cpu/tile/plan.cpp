@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "backends/cpu/round.h"
 #include "base/text.h"
 #include "varve/error.h"
 
@@ -11,8 +12,6 @@ namespace varve::cpu {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void check_access(const Group& group, const Access& access, const char* what, std::size_t index) {
   if (access.strides.size() == group.extents.size()) return;
