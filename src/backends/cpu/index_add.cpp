@@ -39,15 +39,21 @@ const Keyed<Key>* sorted_updates(const Scatter& s, const RunArgs& args) {
   return stable_sort(items, items + s.count, s.count);
 }
 
-// row += the updates of one segment.
+// row += the updates of one segment. They lie anywhere: those of a few items on, up to `last`, are on their way.
 template <class T, class Key>
-void add_segment(T* row, const T* updates, std::int64_t inner, const Keyed<Key>* begin, const Keyed<Key>* end) {
+void add_segment(T* row, const T* updates, std::int64_t inner, const Keyed<Key>* begin, const Keyed<Key>* end,
+                 const Keyed<Key>* last) {
+  constexpr std::int64_t kAhead = 12, kLine = 64 / static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t first = 0; first < inner; first += kColumns) {
     const std::int64_t width = std::min(kColumns, inner - first);
     Sum<T> sums[kColumns];
     for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(element(row, first + i));
     for (const Keyed<Key>* item = begin; item != end; ++item) {
       const T* update = updates + static_cast<std::int64_t>(item->place) * inner + first;
+      if (last - item > kAhead) {
+        const T* ahead = updates + static_cast<std::int64_t>(item[kAhead].place) * inner + first;
+        for (std::int64_t i = 0; i < width; i += kLine) __builtin_prefetch(ahead + i);
+      }
 #pragma omp simd
       for (std::int64_t i = 0; i < width; ++i) sums[i] += cast_to<Sum<T>>(element(update, i));
     }
@@ -77,7 +83,7 @@ void scatter(const Scatter& s, const RunArgs& args) {
     while (item < end) {
       const Keyed<Key>* next = item + 1;
       while (next != last && next->key == item->key) ++next;
-      add_segment(y + static_cast<std::int64_t>(item->key) * s.y.inner, updates, s.y.inner, item, next);
+      add_segment(y + static_cast<std::int64_t>(item->key) * s.y.inner, updates, s.y.inner, item, next, last);
       item = next;
     }
   };
