@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "backends/cpu/step_product.h"
+
 namespace varve::cpu::plain {
 namespace {
 
@@ -27,14 +29,15 @@ void expect_product(const Case& c) {
   const auto a = numbers(c.m * c.k, 1), b = numbers(c.k * c.n + room, 2), start = numbers(c.n, 3);
   std::vector<float> panels(packed_floats(c.k, c.n), NAN), got(static_cast<std::size_t>(c.m * c_row), -99);
   pack_panels(b.data(), c.k, c.n, c.turned_b, panels.data());
-  multiply({.m = c.m,
-            .n = c.n,
-            .k = c.k,
-            .a = c.turned_a ? Left{a.data(), 1, c.m} : Left{a.data(), c.k, 1},
-            .b = c.packed ? packed_right(panels.data(), c.k) : right_as_it_lies(b.data(), c.n),
-            .start = {c.start_row ? start.data() : nullptr, 0},
-            .c = got.data(),
-            .c_row = c_row});
+  multiply(PanelProduct{.m = c.m,
+                        .n = c.n,
+                        .k = c.k,
+                        .a = c.turned_a ? Left{a.data(), 1, c.m} : Left{a.data(), c.k, 1},
+                        .b = c.packed ? packed_right(panels.data(), c.k) : right_as_it_lies(b.data(), c.n),
+                        .start = {c.start_row ? start.data() : nullptr, 0},
+                        .c = got.data(),
+                        .c_row = c_row,
+                        .fetch = {b.data(), c.k * c.n}});
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   for (std::int64_t i = 0; i < c.m; ++i)
     for (std::int64_t j = 0; j < c_row; ++j) {
@@ -60,8 +63,29 @@ TEST(Panels, ProductsOfAllSizes) {
                             .start_row = turned});
 }
 
+// With columns left over behind the panels, which are summed along K.
+TEST(StepProduct, OfAllSizes) {
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  for (const std::int64_t n : {1, 4, 7, 9, 16, 22, 48, 52, 100, 131})
+    for (const std::int64_t k : {1, 5, 16, 50})
+      for (const std::int64_t m : {1, 3, 4, 9})
+        for (const bool turned : {false, true}) {
+          const StepProduct product({.k = k, .n = n, .turned = turned, .accumulate = turned});
+          const auto a = numbers(m * k, 1), w = numbers(k * n, 2);
+          std::vector<float> c = numbers(m * n, 3), packed(product.scratch_bytes() / sizeof(float), NAN);
+          const std::vector<float> before = c;
+          product.run(product.load(w.data(), packed.data()), m, a.data(), c.data());
+          for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+              float want = turned ? before[at(i * n + j)] : 0.f;
+              for (std::int64_t p = 0; p < k; ++p) want += a[at(i * k + p)] * w[at(turned ? j * k + p : p * n + j)];
+              ASSERT_EQ(c[at(i * n + j)], want) << m << "x" << n << "x" << k << " at " << i << ", " << j;
+            }
+        }
+}
+
 TEST(Panels, SumsOfColumns) {
-  for (const std::int64_t n : {1, 15, 16, 50}) {
+  for (const std::int64_t n : {1, 15, 16, 50, 128, 300}) {
     const auto data = numbers(9 * n, 4);
     std::vector<float> sums(static_cast<std::size_t>(n), 1.f);
     add_columns(data.data(), n, 9, n, sums.data());

@@ -109,14 +109,14 @@ class ClassLossKernel final : public backend::Kernel {
 
   // Some rows of a block: logits, losses, the logits' gradient in their place, and the gradient of x.
   void through_loss(const Run& run, std::int64_t first, float* logits, std::int64_t rows) const {
-    plain::multiply({.m = rows,
-                     .n = l_.classes,
-                     .k = l_.features,
-                     .a = {input(run.args, ClassLoss::kX) + first * l_.features, l_.features},
-                     .b = plain::packed_right(run.forward, l_.features),
-                     .start = {input(run.args, ClassLoss::kBias), 0},
-                     .c = logits,
-                     .c_row = pitch_});
+    plain::multiply(plain::PanelProduct{.m = rows,
+                                        .n = l_.classes,
+                                        .k = l_.features,
+                                        .a = {input(run.args, ClassLoss::kX) + first * l_.features, l_.features},
+                                        .b = plain::packed_right(run.forward, l_.features),
+                                        .start = {input(run.args, ClassLoss::kBias), 0},
+                                        .c = logits,
+                                        .c_row = pitch_});
     const Labels labels{run.args.in[l_.in[ClassLoss::kLabels]], l_.labels};
     const float* scale = input(run.args, ClassLoss::kDloss);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -168,24 +168,24 @@ class ClassLossKernel final : public backend::Kernel {
       if (db) plain::add_columns(panels + at * rows, width, rows, filled, db + column + at);
       if (!dw || !l_.turned) continue;
       float* to = dw + (column + at) * l_.features;
-      plain::multiply({.m = filled,
-                       .n = l_.features,
-                       .k = rows,
-                       .a = {panels + at * rows, 1, width},
-                       .b = plain::packed_right(run.x, rows),
-                       .start = {first == 0 ? nullptr : to, l_.features},
-                       .c = to,
-                       .c_row = l_.features});
+      plain::multiply(plain::PanelProduct{.m = filled,
+                                          .n = l_.features,
+                                          .k = rows,
+                                          .a = {panels + at * rows, 1, width},
+                                          .b = plain::packed_right(run.x, rows),
+                                          .start = {first == 0 ? nullptr : to, l_.features},
+                                          .c = to,
+                                          .c_row = l_.features});
     }
     if (!dw || l_.turned) return;
-    plain::multiply({.m = l_.features,
-                     .n = columns,
-                     .k = rows,
-                     .a = {input(run.args, ClassLoss::kX) + first * l_.features, 1, l_.features},
-                     .b = plain::packed_right(panels, rows),
-                     .start = {first == 0 ? nullptr : dw + column, l_.classes},
-                     .c = dw + column,
-                     .c_row = l_.classes});
+    plain::multiply(plain::PanelProduct{.m = l_.features,
+                                        .n = columns,
+                                        .k = rows,
+                                        .a = {input(run.args, ClassLoss::kX) + first * l_.features, 1, l_.features},
+                                        .b = plain::packed_right(panels, rows),
+                                        .start = {first == 0 ? nullptr : dw + column, l_.classes},
+                                        .c = dw + column,
+                                        .c_row = l_.classes});
   }
 
   ClassLoss l_;

@@ -144,7 +144,7 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
       block.zero_ended(t, dpre, 4 * width);
       kept_dpre.keep(t, 4 * count, dpre);
       multiply(lane, kHiddenFactor,
-               {.a = {dpre, 4 * width}, .c = dh, .c_row = width, .fetch = block.fetch(gates, t - 1, 4 * width)});
+               {.a = dpre, .a_row = 4 * width, .c = dh, .c_row = width, .fetch = block.fetch(gates, t - 1, 4 * width)});
       add_step(args, lane, t, dpre, room);
     }
     start(0);
@@ -212,15 +212,15 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     float* sums = lane.sums;
     const auto add = [&](const plain::Left& a, std::int64_t rows, const plain::Fetch& next) {
       if (a.data)
-        plain::multiply({.m = rows,
-                         .n = columns,
-                         .k = block.rows,
-                         .a = {a.data, a.step, a.row},  // turned
-                         .b = plain::right_as_it_lies(dpre, columns),
-                         .start = {sums, columns},
-                         .c = sums,
-                         .c_row = columns,
-                         .fetch = next});
+        plain::multiply(plain::PanelProduct{.m = rows,
+                                            .n = columns,
+                                            .k = block.rows,
+                                            .a = {a.data, a.step, a.row},  // turned
+                                            .b = plain::right_as_it_lies(dpre, columns),
+                                            .start = {sums, columns},
+                                            .c = sums,
+                                            .c_row = columns,
+                                            .fetch = next});
       sums += rows * columns;
     };
     if (call().has_output(kDhidden)) {
@@ -234,7 +234,7 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     if (call().has_output(kDbias)) plain::add_columns(dpre, columns, block.rows, columns, sums);
     if (const Series dx = call().output(args, kDx, block, features)) {
       float* now = dx.place(t, room.dx);
-      multiply(lane, kInputFactor, {.a = {dpre, columns}, .c = now, .c_row = features});
+      multiply(lane, kInputFactor, {.a = dpre, .a_row = columns, .c = now, .c_row = features});
       dx.keep(t, block.rows * features, now);
     }
   }

@@ -49,7 +49,8 @@ class StepProduct {
   void run(const float* weights, std::int64_t rows, const float* a, float* c) const;
   // c = start + a·w, wherever the rows lie.
   struct Rows {
-    plain::Left a;
+    const float* a = nullptr;
+    std::int64_t a_row = 0;
     plain::Start start = {};
     float* c = nullptr;
     std::int64_t c_row = 0;
@@ -58,6 +59,10 @@ class StepProduct {
   void run(const float* weights, std::int64_t count, const Rows& rows) const;
 
  private:
+  // Columns packed in panels; behind those the last few, each by itself.
+  std::int64_t in_panels() const { return spec_.n - plain::dot_columns(spec_.n); }
+  std::size_t panel_floats() const;
+
   StepSpec spec_;
 };
 

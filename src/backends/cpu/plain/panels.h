@@ -43,12 +43,27 @@ struct PanelProduct {
 // start.
 void multiply(const PanelProduct& product);
 
+// The same for a few columns, each of B's with its K elements side by side, as A's rows have theirs: sums along K. A
+// panel of one vector would be mostly empty.
+struct DotProduct {
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  std::int64_t a_row = 0;
+  const float* b = nullptr;  // [N,K]
+  Start start = {};
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+};
+void multiply(const DotProduct& product);
+// How many of n columns are better off so: the last ones, behind full panels.
+std::int64_t dot_columns(std::int64_t n);
+
 std::int64_t panel_columns();   // the width of a panel on this machine
 std::int64_t vector_columns();  // rows that are read as they lie need room for a multiple of this
 
-// A right operand [K,N], or [N,K] when turned, packed into panels.
+// A right operand [K,N], or [N,K] when turned, packed into panels. Its rows lie this far apart; 0: dense.
 std::size_t packed_floats(std::int64_t k, std::int64_t n);
-void pack_panels(const float* from, std::int64_t k, std::int64_t n, bool turned, float* to);
+void pack_panels(const float* from, std::int64_t k, std::int64_t n, bool turned, float* to, std::int64_t apart = 0);
 inline Right packed_right(const float* panels, std::int64_t k) {
   return {panels, panel_columns(), k * panel_columns()};
 }

@@ -29,12 +29,15 @@ struct Units {
   std::size_t count;
 };
 
+// The products [begin, end) of a term.
 template <int R, int N>
-HWY_INLINE void add_term(const LstmTerm& term, std::int64_t row, const Units& units, Vf (&sums)[R][N]) {
+HWY_INLINE void add_term(const LstmTerm& term, std::int64_t begin, std::int64_t end, std::int64_t row,
+                         const Units& units, Vf (&sums)[R][N]) {
   const Floats d;
-  const float* HWY_RESTRICT a = term.a.data + row * term.a.row;
-  const float* HWY_RESTRICT b = term.weights + units.first * kGates * term.k;
-  for (std::int64_t k = 0; k < term.k; ++k, a += term.a.step, b += N * kLanes) {
+  const float* HWY_RESTRICT a = term.a.data + row * term.a.row + begin * term.a.step;
+  const float* HWY_RESTRICT b =
+      term.weights + units.first * kGates * term.k + begin * static_cast<std::int64_t>(N * kLanes);
+  for (std::int64_t k = begin; k < end; ++k, a += term.a.step, b += N * kLanes) {
     Vf left[R];
 #pragma GCC unroll 8
     for (int i = 0; i < R; ++i) left[i] = hn::Set(d, a[i * term.a.row]);
@@ -52,10 +55,10 @@ struct Cell {
 };
 
 // From the sums of one row, gate beside gate.
-HWY_INLINE Cell finish_gates(const LstmStep& s, std::int64_t row, const Units& units, const float* sums) {
-  const std::int64_t at = row * s.width + units.first, gates_at = at + 3 * row * s.width;
-  const std::size_t n = units.count;
-  const float* start = s.start.data ? s.start.data + row * s.start.row + units.first : nullptr;
+HWY_INLINE Cell finish_gates(const LstmStep& s, std::int64_t row, std::int64_t first, std::size_t n,
+                             const float* sums) {
+  const std::int64_t at = row * s.width + first, gates_at = at + 3 * row * s.width;
+  const float* start = s.start.data ? s.start.data + row * s.start.row + first : nullptr;
   const auto pre = [&](int gate) HWY_ATTR {
     const Vf sum = load_some(Floats(), sums + static_cast<std::size_t>(gate) * n, n);
     return start ? hn::Add(sum, load_some(Floats(), start + gate * s.width, n)) : sum;
@@ -71,29 +74,31 @@ HWY_INLINE Cell finish_gates(const LstmStep& s, std::int64_t row, const Units& u
   return {c, gates.o};
 }
 
-// What is read and written in the end may be far away: its lines have the whole sum's time to come.
-template <int R>
+// What is read and written in the end of a row may be far away: its lines have the sum's time to come.
 HWY_INLINE void fetch_lines(const LstmStep& s, std::int64_t row, const Units& units) {
-  for (int i = 0; i < R; ++i) {
-    const std::int64_t at = (row + i) * s.width + units.first;
-    for (int gate = 0; gate < kGates; ++gate)
-      hwy::Prefetch(s.gates + at + (3 * (row + i) + gate) * s.width + units.count - 1);
-    hwy::Prefetch(s.c_prev + at);
-    hwy::Prefetch(s.c + at + units.count - 1);
-    hwy::Prefetch(s.h + at + units.count - 1);
-  }
+  const std::int64_t at = row * s.width + units.first;
+  for (int gate = 0; gate < kGates; ++gate) hwy::Prefetch(s.gates + at + (3 * row + gate) * s.width + units.count - 1);
+  hwy::Prefetch(s.c_prev + at);
+  hwy::Prefetch(s.c + at + units.count - 1);
+  hwy::Prefetch(s.h + at + units.count - 1);
 }
 
-template <int R, int N>
+template <int R, int N, bool Whole>
 void block(const LstmStep& s, std::int64_t row, const Units& units) {
   const Floats d;
-  fetch_lines<R>(s, row, units);
+  const std::size_t count = Whole ? kLanes : units.count;  // known to the compiler as a rule
   Vf sums[R][N];
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
     for (int j = 0; j < N; ++j) sums[i][j] = hn::Zero(d);
-  for (const LstmTerm& term : s.terms) add_term<R, N>(term, row, units, sums);
+  // Few lines at a time: the operands' own would wait behind them.
+  const LstmTerm &first = s.terms[0], &second = s.terms[1];
+  for (int i = 0; i < R; ++i) {
+    fetch_lines(s, row + i, units);
+    add_term<R, N>(first, first.k * i / R, first.k * (i + 1) / R, row, units, sums);
+  }
+  add_term<R, N>(second, 0, second.k, row, units, sums);
   HWY_ALIGN float kept[R][N * kLanes];
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
@@ -101,9 +106,9 @@ void block(const LstmStep& s, std::int64_t row, const Units& units) {
     for (int j = 0; j < N; ++j) hn::Store(sums[i][j], d, kept[i] + static_cast<std::size_t>(j) * kLanes);
   // In two loops: one chain through both activations would be too long to overlap with the next row's.
   Cell cells[R];
-  for (int i = 0; i < R; ++i) cells[i] = finish_gates(s, row + i, units, kept[i]);
+  for (int i = 0; i < R; ++i) cells[i] = finish_gates(s, row + i, units.first, count, kept[i]);
   for (int i = 0; i < R; ++i)
-    store_some(d, hn::Mul(cells[i].o, cell_tanh(cells[i].c)), s.h + (row + i) * s.width + units.first, units.count);
+    store_some(d, hn::Mul(cells[i].o, cell_tanh(cells[i].c)), s.h + (row + i) * s.width + units.first, count);
 }
 
 // Part [begin, end) of `parts` to the second-level cache.
@@ -114,22 +119,22 @@ HWY_INLINE void fetch_part(const plain::Fetch& fetch, std::int64_t begin, std::i
 }
 
 // All rows from `row` on in blocks of R, what is left in smaller ones.
-template <int R, int N>
+template <int R, int N, bool Whole = false>
 void rows(const LstmStep& s, std::int64_t row, const Units& units) {
   for (; row + R <= s.rows; row += R) {
     const std::int64_t before = units.first * s.rows, count = static_cast<std::int64_t>(units.count);
     fetch_part(s.fetch, before + row * count, before + (row + R) * count, s.rows * s.width);
-    block<R, N>(s, row, units);
+    block<R, N, Whole>(s, row, units);
   }
   if constexpr (R > 1) {
-    if (row < s.rows) rows<R / 2, N>(s, row, units);
+    if (row < s.rows) rows<R / 2, N, Whole>(s, row, units);
   }
 }
 
 void step_of(const LstmStep& s) {
   constexpr auto lanes = static_cast<std::int64_t>(kLanes);
   std::int64_t unit = 0;
-  for (; unit + lanes <= s.width; unit += lanes) rows<kStepRows, kGates>(s, 0, {unit, kLanes});
+  for (; unit + lanes <= s.width; unit += lanes) rows<kStepRows, kGates, true>(s, 0, {unit, kLanes});
   const auto left = static_cast<std::size_t>(s.width - unit);
   if (left == 0) return;
   const std::size_t vectors = (kGates * left + kLanes - 1) / kLanes;
