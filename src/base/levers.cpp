@@ -25,6 +25,7 @@ const std::vector<Lever>& levers() {
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},
+      {"tables", "products of rows taken from a table computed for the table, where it is the smaller one"},
       {"layouts", "parameters kept in the layout that their kernels like best"},
       {"groups", "elementwise operators and reductions merged into generated groups"}};
   return all;

@@ -5,10 +5,8 @@
 namespace varve::compiler {
 
 const std::vector<Pass> kGraphPasses = {
-    {"simplify", simplify},
-    {"remove duplicates", remove_duplicates},
-    {"simplify again", simplify},
-    {"trim loops", trim_loops},
+    {"simplify", simplify},       {"remove duplicates", remove_duplicates},       {"multiply tables", multiply_tables},
+    {"simplify again", simplify}, {"remove duplicates again", remove_duplicates}, {"trim loops", trim_loops},
 };
 
 ir::Graph optimize(ir::Graph graph) {

@@ -19,6 +19,7 @@ struct Pass {
 };
 ir::Graph simplify(const ir::Graph& graph);           // identities, algebra, stable forms
 ir::Graph remove_duplicates(const ir::Graph& graph);  // equal pure calls once
+ir::Graph multiply_tables(const ir::Graph& graph);    // products of embedded rows as products of their table
 ir::Graph trim_loops(const ir::Graph& graph);         // outputs of loops that nobody reads
 extern const std::vector<Pass> kGraphPasses;
 

@@ -1,5 +1,6 @@
 // Reading and adding at positions that are themselves tensors. Kernels check every index: one out of range is noted for
 // the next read, gives 0 and touches no memory. Sums into one place run in the order of the updates, so runs repeat.
+#include "ops/index.h"
 #include "base/text.h"
 #include "ops/families.h"
 #include "tensor/record.h"
@@ -203,9 +204,7 @@ const OpDef one_hot_op = define({.name = "one_hot",
                                  .differentiable = false});
 
 // y = table[indices]    table: [V, D]  indices: [..]  dy: [.., D]
-std::vector<Tensor> embedding_vjp(const Vjp& v) {
-  return {record(embedding_grad_op.record(), {v.dy, v.in[1]}, {{"rows", v.in[0].dim(0)}})[0], {}};
-}
+std::vector<Tensor> embedding_vjp(const Vjp& v) { return {embedding_grad(v.dy, v.in[1], v.in[0].dim(0)), {}}; }
 
 Attrs along(std::int64_t axis, const Tensor& x, const char* op) {
   return {{"axis", normalize_axis(axis, x.rank(), op)}};
@@ -234,6 +233,9 @@ Tensor put_along_axis_add(const Tensor& x, const Tensor& indices, const Tensor& 
   return record(put_op.record(), {x, indices, updates}, along(axis, x, "put_along_axis_add"))[0];
 }
 
+Tensor embedding_grad(const Tensor& dy, const Tensor& indices, std::int64_t rows) {
+  return record(embedding_grad_op.record(), {dy, indices}, {{"rows", rows}})[0];
+}
 Tensor embedding(const Tensor& table, const Tensor& indices) {
   return record(embedding_op.record(), {table, indices})[0];
 }

@@ -10,10 +10,11 @@ struct Layer {
   std::int64_t steps = 5, batch = 17, features = 7, width = 33;
   bool bias = true, states = false, lengths = false, backward = false, sequences = true;
   int layers = 1;
+  std::int64_t vocabulary = 0;  // not 0: the sequences are rows of a table
 
-  // Sequences first, as layers get them; then for each layer and direction weights, bias and states.
+  // Sequences first, as layers get them, or their table; then for each layer and direction weights, bias and states.
   Tensors inputs() const {
-    Tensors in{values({batch, steps, features}, 1)};
+    Tensors in{vocabulary > 0 ? values({vocabulary, features}, 1) : values({batch, steps, features}, 1)};
     unsigned seed = 2;
     for (int layer = 0; layer < layers; ++layer)
       for (int direction = 0; direction < directions(); ++direction) {
@@ -26,6 +27,10 @@ struct Layer {
     return in;
   }
   int directions() const { return backward ? 2 : 1; }
+  Tensor sequences_of(const Tensor& given) const {
+    if (vocabulary == 0) return given;
+    return embedding(given, reshape(arange(batch * steps) * 7 % vocabulary, {batch, steps}).to(i32));
+  }
 
   Tensor loss(const Tensors& in) const {
     std::vector<RecurrentWeights> weights;
@@ -37,7 +42,7 @@ struct Layer {
       options.c0.push_back(in[at + 4]);
     }
     if (lengths) options.lengths = minimum(arange(batch) % (steps + 2), steps);
-    const RecurrentResult result = lstm(transpose(in[0], {1, 0, 2}), weights, options);
+    const RecurrentResult result = lstm(transpose(sequences_of(in[0]), {1, 0, 2}), weights, options);
     const Tensor last = sum(square(result.h.back())) + sum(result.c.back() * 0.5f);
     return sequences ? last + sum(square(result.y)) : last;
   }
@@ -125,6 +130,55 @@ TEST(CpuLstm, ASumOfTheGatesGradientElsewhereIsNotLost) {
       layer.inputs());
 }
 
+// A small table is multiplied instead of its rows, which the kernels then take and add up by themselves.
+TEST(CpuLstm, RowsOfATable) {
+  const ThreadsRestored restored;
+  set_threads(2);
+  for (const Layer& layer :
+       {Layer{.features = 9, .vocabulary = 3}, Layer{.features = 8, .bias = false, .vocabulary = 1},
+        Layer{.steps = 9, .batch = 150, .features = 32, .width = 20, .vocabulary = 40},
+        Layer{.features = 9, .states = true, .lengths = true, .sequences = false, .vocabulary = 3}}) {
+    const std::string text = checked(layer.step(), layer.inputs());
+    expect_kernel(text, "cpu lstm+table  <-");
+    expect_kernel(text, "cpu lstm gradients  <-");
+    expect_no_kernel(text, "cpu embedding");
+  }
+}
+
+TEST(CpuLstm, ATableWithTooManySumsIsLeftToItsOwnKernel) {
+  const ThreadsRestored restored;
+  set_threads(2);
+  const Layer layer{.features = 9, .vocabulary = 20};  // 85 rows
+  const std::string text = checked(layer.step(), layer.inputs());
+  expect_kernel(text, "cpu lstm+table  <-");
+  expect_kernel(text, "cpu lstm gradients  <-");
+  expect_kernel(text, "cpu embedding_grad  <-");
+  set_deterministic(true);  // sums of lanes would depend on how many there are
+  const Layer small{.features = 9, .vocabulary = 3};
+  expect_kernel(checked(small.step(), small.inputs()), "cpu embedding_grad  <-");
+}
+
+TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {
+  const Layer layer{.features = 9, .vocabulary = 3};
+  for (const int wrong : {3, -1, 1 << 30}) {
+    const Function step = [&](const Tensors& in) {
+      Layer rows = layer;
+      rows.vocabulary = 0;
+      const Tensor ids = full({layer.batch, layer.steps}, wrong, i32);
+      Tensors given = in;
+      given[0] = embedding(in[0], ids);
+      const Tensor total = rows.loss(given);
+      return Tensors{total, gradients(total, {in[0]})[0]};
+    };
+    try {
+      run_on("cpu", step, layer.inputs());
+      FAIL() << wrong;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(std::to_string(wrong)), std::string::npos) << e.what();
+    }
+  }
+}
+
 // Sums stay f32 within the kernels, so what bf16 costs are the digits of the operands.
 TEST(CpuLstm, HalfPrecision) {
   for (const Layer& layer : {Layer{}, Layer{.states = true, .lengths = true}, Layer{.bias = false, .sequences = false},
@@ -150,27 +204,18 @@ TEST(CpuLstm, HalfPrecision) {
   }
 }
 
-class ThreadsRestored {
- public:
-  ~ThreadsRestored() {
-    set_threads(threads_);
-    set_deterministic(deterministic_);
-  }
-
- private:
-  int threads_ = threads();
-  bool deterministic_ = deterministic();
-};
-
 TEST(CpuLstm, TheSameBitsForAnyNumberOfThreads) {
   const ThreadsRestored restored;
-  const Layer layer{.batch = 70, .width = 9, .states = true, .lengths = true};
   set_deterministic(true);
-  set_threads(1);
-  const Outcome one = run_on("cpu", layer.step(), layer.inputs());
-  for (const int count : {2, 3, 4}) {
-    set_threads(count);
-    EXPECT_EQ(run_on("cpu", layer.step(), layer.inputs()).results, one.results) << count << " threads";
+  for (const std::int64_t vocabulary : {0, 3}) {
+    const Layer layer{
+        .batch = 70, .features = 9, .width = 9, .states = true, .lengths = true, .vocabulary = vocabulary};
+    set_threads(1);
+    const Outcome one = run_on("cpu", layer.step(), layer.inputs());
+    for (const int count : {2, 3, 4}) {
+      set_threads(count);
+      EXPECT_EQ(run_on("cpu", layer.step(), layer.inputs()).results, one.results) << count << " threads";
+    }
   }
 }
 

@@ -37,7 +37,7 @@ void expect_product(const Case& c) {
                         .start = {c.start_row ? start.data() : nullptr, 0},
                         .c = got.data(),
                         .c_row = c_row,
-                        .fetch = {b.data(), c.k * c.n}});
+                        .fetch = {Fetch{b.data(), c.k * c.n}, Fetch{a.data(), c.m * c.k}}});
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   for (std::int64_t i = 0; i < c.m; ++i)
     for (std::int64_t j = 0; j < c_row; ++j) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cpu/tile/lstm_step.h"
+#include "base/convert.h"
 
 namespace varve::cpu {
 namespace {
@@ -30,6 +31,20 @@ plain::Left input_rows(const RunArgs& args, const CellCall& call, std::size_t op
   return {room, x.features};
 }
 
+// Which rows of the table one step's sequences have; one that is none of them is noted, and counts as the first.
+std::int32_t* table_rows(const RunArgs& args, const CellCall& call, std::size_t operand, std::int64_t t,
+                         const SequenceBlock& block, float* room) {
+  auto* rows = reinterpret_cast<std::int32_t*>(room);
+  const std::int64_t first = t * call.shape.batch + block.first;
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    const std::int64_t id = load_i(args.in[call.in[operand]], call.table.ids, first + row);
+    const bool inside = id >= 0 && id < call.table.rows;
+    if (!inside) args.errors->note(call.table.out_of_range, id);
+    rows[row] = inside ? static_cast<std::int32_t>(id) : 0;
+  }
+  return rows;
+}
+
 class Lstm final : public CellKernel, LstmOperands {
  public:
   explicit Lstm(const CellCall& call) : CellKernel(call, spec_of(call)) {}
@@ -45,6 +60,12 @@ class Lstm final : public CellKernel, LstmOperands {
     const Room room = rooms(lane);
     const float *h = in(kH0, width).read(0, count, room.h[1]), *c = in(kC0, width).read(0, count, room.c[1]);
     const float* bias = Series(call().input(args, kBias), call().dtype, 0).read(0, 4 * width, room.bias);
+    const float* table = call().input(args, kTable);
+    const auto start = [&](std::int64_t t, float* gates) -> plain::Start {
+      if (table) return {table, 4 * width};
+      if (pre) return {pre.read(t, 4 * count, gates), 4 * width};
+      return {bias, 0};
+    };
     for (std::int64_t t = 0; t < block.longest; ++t) {
       // Without a gradient to come, one step's gates and two steps' cells are enough.
       float* gates = kept_gates ? kept_gates.place(t, room.gates) : room.gates;
@@ -53,7 +74,8 @@ class Lstm final : public CellKernel, LstmOperands {
       lstm_step({.rows = block.rows,
                  .width = width,
                  .terms = {LstmTerm{{h, width}, width, lane.weights[kHiddenFactor]}, input_term(args, lane, t, room)},
-                 .start = pre ? plain::Start{pre.read(t, 4 * count, gates), 4 * width} : plain::Start{bias, 0},
+                 .start = start(t, gates),
+                 .start_rows = table ? table_rows(args, call(), kIds, t, block, room.rows) : nullptr,
                  .c_prev = c,
                  .gates = gates,
                  .c = next_c,
@@ -78,13 +100,13 @@ class Lstm final : public CellKernel, LstmOperands {
 
  private:
   struct Room {
-    float *gates, *c[2], *h[2], *x, *bias;
+    float *gates, *c[2], *rows, *h[2], *x, *bias;
   };
   Room rooms(const Lane& lane) const {
     const std::int64_t count = lane.block.rows * lane.block.shape.width;
     float* at = lane.scratch;
     const auto take = [&](std::int64_t floats) { return std::exchange(at, at + floats); };
-    Room room{.gates = take(4 * count), .c = {take(count), take(count)}};
+    Room room{.gates = take(4 * count), .c = {take(count), take(count)}, .rows = take(lane.block.rows)};
     if (call().dtype == f32) return room;
     room.h[0] = take(count);
     room.h[1] = take(count);
@@ -97,7 +119,7 @@ class Lstm final : public CellKernel, LstmOperands {
     const bool wide = call.dtype == f32;
     Spec spec{.factors = {{{.k = width, .n = 4 * width, .gates = true}, kHidden}},
               .lengths = kLengths,
-              .lane_floats = wide ? 6 * width : 8 * width + call.x.features,
+              .lane_floats = 1 + (wide ? 6 * width : 8 * width + call.x.features),
               .lane_more = wide ? 0 : 4 * width};
     if (call.has_input(kX)) spec.factors.push_back({{.k = call.x.features, .n = 4 * width, .gates = true}, kInput});
     return spec;
@@ -166,13 +188,13 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
 
  private:
   struct Room {
-    float *dpre, *gates, *c[2], *dy, *dh, *dc, *last_dh, *last_dc, *y, *x, *dx;
+    float *dpre, *rows, *gates, *c[2], *dy, *dh, *dc, *last_dh, *last_dc, *y, *x, *dx;
   };
   Room rooms(const Lane& lane) const {
     const std::int64_t count = lane.block.rows * lane.block.shape.width;
     float* at = lane.scratch;
     const auto take = [&](std::int64_t floats) { return std::exchange(at, at + floats); };
-    Room room{.dpre = take(4 * count)};
+    Room room{.dpre = take(4 * count), .rows = take(lane.block.rows)};
     if (call().dtype == f32) return room;
     room.gates = take(4 * count);
     for (float** each : {&room.c[0], &room.c[1], &room.dy, &room.dh, &room.dc, &room.last_dh, &room.last_dc, &room.y})
@@ -185,10 +207,7 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     const std::int64_t columns = 4 * call.shape.width;
     Spec spec{.factors = {{{.k = columns, .n = call.shape.width, .turned = true}, kHidden}}, .lengths = kLengths};
     if (call.has_output(kDx)) spec.factors.push_back({{.k = columns, .n = call.x.features, .turned = true}, kInput});
-    if (call.dtype != f32)
-      spec.lane_floats = 16 * call.shape.width + 2 * call.x.features;
-    else if (!call.has_output(kDpre))
-      spec.lane_floats = columns;
+    spec.lane_floats = 1 + (call.dtype == f32 ? columns : 16 * call.shape.width + 2 * call.x.features);
     for (const auto& [output, rows] : summed(call)) spec.sum_floats += rows * columns;
     // Every step of a block reads and writes the sums: rather few large ones.
     if (spec.sum_floats > 0) spec.enough_rows = 128;
@@ -201,6 +220,7 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     if (call.has_output(kDhidden)) all.push_back({kDhidden, call.shape.width});
     if (call.has_output(kDinput)) all.push_back({kDinput, call.x.features});
     if (call.has_output(kDbias)) all.push_back({kDbias, 1});
+    if (call.has_output(kDtable)) all.push_back({kDtable, call.table.rows});
     return all;
   }
 
@@ -210,7 +230,7 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     const SequenceBlock& block = lane.block;
     const std::int64_t width = block.shape.width, columns = 4 * width, features = call().x.features;
     float* sums = lane.sums;
-    const auto add = [&](const plain::Left& a, std::int64_t rows, const plain::Fetch& next) {
+    const auto add = [&](const plain::Left& a, std::int64_t rows, const std::array<plain::Fetch, 2>& next) {
       if (a.data)
         plain::multiply(plain::PanelProduct{.m = rows,
                                             .n = columns,
@@ -226,12 +246,14 @@ class LstmGrad final : public CellKernel, LstmGradOperands {
     if (call().has_output(kDhidden)) {
       const Series h0 = call().input(args, kH0, block, width), y = call().input(args, kY, block, width);
       const float* h = t == 0 ? h0.read(0, block.rows * width, room.y) : y.read(t - 1, block.rows * width, room.y);
-      add({h, width}, width, block.fetch(y, t - 2, width));
+      const Series cells = call().input(args, kCells, block, width);
+      add({h, width}, width, {block.fetch(y, t - 2, width), block.fetch(cells, t - 2, width)});
     }
-    if (call().has_output(kDinput))
-      add(input_rows(args, call(), kX, t, block, room.x), features,
-          block.fetch(call().input(args, kCells, block, width), t - 2, width));
-    if (call().has_output(kDbias)) plain::add_columns(dpre, columns, block.rows, columns, sums);
+    if (call().has_output(kDinput)) add(input_rows(args, call(), kX, t, block, room.x), features, {});
+    if (call().has_output(kDbias))
+      plain::add_columns(dpre, columns, block.rows, columns, std::exchange(sums, sums + columns));
+    if (call().has_output(kDtable))
+      plain::add_rows(dpre, columns, table_rows(args, call(), kIds, t, block, room.rows), block.rows, sums);
     if (const Series dx = call().output(args, kDx, block, features)) {
       float* now = dx.place(t, room.dx);
       multiply(lane, kInputFactor, {.a = dpre, .a_row = columns, .c = now, .c_row = features});
@@ -270,6 +292,7 @@ CellOffer lstm_grad_offer() {
 void add_lstm_claims(ClaimMap& map) {
   // Before the products alone: larger patterns first.
   map["matmul"].insert(map["matmul"].begin(), claim_lstm_with_input);
+  map["embedding"].insert(map["embedding"].begin(), claim_lstm_with_table);
   map["lstm_grad"].push_back(claim_lstm_gradients);
   offer_cell(map, lstm_offer());
   offer_cell(map, lstm_grad_offer());

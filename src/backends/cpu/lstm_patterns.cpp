@@ -3,6 +3,10 @@
 // input's weights itself never writes them. Worth it while all weights stay in a core's cache; larger ones are better
 // multiplied for all steps at once.
 #include "backends/cpu/lstm.h"
+
+#include <limits>
+
+#include "backends/cpu/index_add.h"
 #include "backends/cpu/match.h"
 #include "backends/cpu/matmul_claims.h"
 #include "backends/cpu/reach.h"
@@ -17,6 +21,7 @@ using backend::Port;
 using backend::Site;
 
 constexpr std::int64_t kMostWeightBytes = 512 << 10;
+constexpr std::int64_t kTimes = 4;  // as large as all sums by id is what they are summed from
 
 // Weights of input and state, [I,4H] and [H,4H].
 bool fit_the_cache(std::int64_t features, std::int64_t width) {
@@ -42,12 +47,17 @@ void set_prepare(Claim& claim, const CellCall& call, backend::Prepared (*prepare
     claim.memory.assign(claim.inputs.size(), Memory::contiguous);
     claim.memory[static_cast<std::size_t>(x)] = Memory::strided;
   }
-  claim.in_place.clear();
   claim.prepare = [call, prepare, x](const std::vector<Port>& in, const std::vector<Port>&) {
     CellCall known = call;
     if (x >= 0) known.x = input_of(in[static_cast<std::size_t>(x)], call.shape);
     return prepare(known);
   };
+}
+
+// The rows that a node of the index family takes from a table, or adds to one.
+SequenceTable table_of(const ir::Node& node, const TensorType& table) {
+  const std::int64_t rows = table.shape[0];
+  return {.rows = rows, .ids = node.inputs[1].type().dtype, .out_of_range = out_of_range(node.op->name, rows, 0)};
 }
 
 int take(std::vector<ir::Value>& list, const ir::Value& value) {
@@ -86,14 +96,20 @@ std::optional<Layer> layer_from(const Site& site) {
   return layer;
 }
 
+// What the recurrence needs beside its input must not wait for that.
+std::string state_refusal(const Site& site, const Layer& layer) {
+  if (const std::string refusal = cell_refusal(*layer.lstm, lstm_offer()); !refusal.empty()) return refusal;
+  for (std::size_t i = 1; i < layer.lstm->inputs.size(); ++i)
+    if (depends_on(layer.lstm->inputs[i], site.root().get())) return "a state or weight computed from the input";
+  return "";
+}
+
 std::string input_refusal(const Site& site, const Layer& layer) {
   const ir::Node& product = site.node();
-  if (const std::string refusal = cell_refusal(*layer.lstm, lstm_offer()); !refusal.empty()) return refusal;
+  if (const std::string refusal = state_refusal(site, layer); !refusal.empty()) return refusal;
   const Shape &x = product.inputs[0].type().shape, &w = product.inputs[1].type().shape;
   if (x.rank() != 2 || w.rank() != 2 || transposes_of(product).a || transposes_of(product).b) return "not x·w";
   if (!fit_the_cache(w[0], w[1] / 4)) return "weights larger than the cache";
-  for (std::size_t i = 1; i < layer.lstm->inputs.size(); ++i)
-    if (depends_on(layer.lstm->inputs[i], site.root().get())) return "a state or weight computed from the input";
   if (layer.bias && depends_on(layer.bias->bias, site.root().get())) return "a bias computed from the input";
   return "";
 }
@@ -104,12 +120,15 @@ std::string input_refusal(const Site& site, const Layer& layer) {
 struct Gradients {
   ir::NodePtr input, input_weights, hidden, first_hidden, bias;  // null: not wanted
   ir::NodePtr hidden_sum;                                        // hidden + first_hidden
+  ir::NodePtr table;                                             // sums by id
+  bool others = false;                                           // that read the gates' gradient itself
   std::string refusal;
 };
 
 class GradientReaders {
  public:
-  GradientReaders(const Site& site, const SequenceShape& shape) : site_(site), shape_(shape), d_{site.root(), 0} {}
+  GradientReaders(const Site& site, const CellCall& call)
+      : site_(site), shape_(call.shape), setting_(call.setting), d_{site.root(), 0} {}
 
   Gradients find() {
     const auto readers = readers_of(site_, d_);
@@ -120,7 +139,8 @@ class GradientReaders {
   }
 
  private:
-  void refuse() { found_.refusal = "other readers of the gates' gradient"; }
+  void refuse() { found_.refusal = "two readers of a kind"; }
+  void other() { found_.others = true; }
   void set(ir::NodePtr& slot, const ir::NodePtr& node) {
     if (slot) refuse();
     slot = node;
@@ -131,15 +151,24 @@ class GradientReaders {
     const std::int64_t rows = shape_.steps * shape_.batch;
     const bool whole = is_rows_of(reader.value, d_, 0, rows);
     if (node.is("sum") && whole && node.attrs.ints("axes") == Ints{0}) return set(found_.bias, reader.node);
-    if (!node.is("matmul") || node.types[0].shape.rank() != 2) return refuse();
+    if (node.is("embedding_grad") && reader.input == 0 && whole && sums_fit(node))
+      return set(found_.table, reader.node);
+    if (!node.is("matmul") || node.types[0].shape.rank() != 2) return other();
     const Transposes turned = transposes_of(node);
     if (reader.input == 0 && !turned.a && turned.b && whole) return set(found_.input, reader.node);
-    if (reader.input != 1 || !turned.a || turned.b) return refuse();
+    if (reader.input != 1 || !turned.a || turned.b) return other();
     if (whole) return set(found_.input_weights, reader.node);
     if (is_rows_of(reader.value, d_, 0, shape_.batch)) return set(found_.first_hidden, reader.node);
     if (is_rows_of(reader.value, d_, shape_.batch, rows - shape_.batch) && reads_states(node.inputs[0]))
       return set(found_.hidden, reader.node);
-    refuse();
+    other();
+  }
+
+  // Every lane has sums of its own: together they should be much smaller than what they save to write and read.
+  bool sums_fit(const ir::Node& sums) const {
+    return d_.type().dtype == f32 && !setting_.deterministic &&
+           sums.types[0].bytes() * setting_.threads * kTimes <= d_.type().bytes() &&
+           sums.types[0].shape[0] <= std::numeric_limits<std::int32_t>::max();
   }
 
   // The states before each step but the first.
@@ -157,12 +186,14 @@ class GradientReaders {
 
   const Site& site_;
   const SequenceShape& shape_;
+  const Setting& setting_;
   const ir::Value d_;
   Gradients found_;
 };
 
 std::string gradients_refusal(const Site& site, const Gradients& found, const SequenceShape& shape) {
   if (!found.refusal.empty()) return found.refusal;
+  if (found.others && !found.hidden && !found.bias && !found.table) return "other readers of the gates' gradient";
   if (found.input && found.input_weights &&
       found.input->inputs[1].type().shape[0] != found.input_weights->inputs[0].type().shape[1])
     return "gradients of different inputs";
@@ -179,6 +210,7 @@ std::string gradients_refusal(const Site& site, const Gradients& found, const Se
 // The gates' gradient, the first output, is no longer written.
 void drop_gates(CellClaim& made) {
   made.claim.outputs.erase(made.claim.outputs.begin());
+  made.claim.in_place.clear();
   for (int& at : made.call.out) --at;
 }
 
@@ -206,6 +238,11 @@ void add_gradients(CellClaim& made, const Gradients& found) {
     place(call.in, Op::kH0, take(claim.inputs, found.first_hidden->inputs[0]));
   }
   if (found.bias) output(Op::kDbias, found.bias);
+  if (found.table) {
+    output(Op::kDtable, found.table);
+    place(call.in, Op::kIds, take(claim.inputs, found.table->inputs[1]));
+    call.table = table_of(*found.table, found.table->types[0]);
+  }
 }
 
 }  // namespace
@@ -224,10 +261,35 @@ void claim_lstm_with_input(const Site& site, std::vector<Claim>& claims) {
   const int x = call.in[Op::kPre];
   claim.inputs[static_cast<std::size_t>(x)] = sequence_behind(site.node().inputs[0], call.shape);
   call.in[Op::kPre] = -1;
+  claim.in_place.clear();
   place(call.in, Op::kX, x);
   place(call.in, Op::kInput, take(claim.inputs, site.node().inputs[1]));
   if (layer->bias) place(call.in, Op::kBias, take(claim.inputs, layer->bias->bias));
   set_prepare(claim, call, prepare_lstm, x);
+  claims.push_back(std::move(claim));
+}
+
+void claim_lstm_with_table(const Site& site, std::vector<Claim>& claims) {
+  using Op = LstmOperands;
+  const char* const kernel = "cpu lstm+table";
+  const std::optional<Layer> layer = layer_from(site);
+  if (!layer || layer->bias) return;
+  const TensorType& table = site.node().inputs[0].type();
+  if (const std::string refusal = state_refusal(site, *layer); !refusal.empty())
+    return claims.push_back(Claim::no(kernel, refusal));
+  if (table.dtype != f32) return claims.push_back(Claim::no(kernel, name(table.dtype)));
+  if (table.shape[0] == 0 || table.shape[0] > std::numeric_limits<std::int32_t>::max())
+    return claims.push_back(Claim::no(kernel, "the number of rows of the table"));
+  auto [claim, call] = cell_claim(site, layer->lstm, lstm_offer());
+  claim.kernel = kernel;
+  claim.nodes.push_back(site.root());
+  claim.in_place.clear();
+  // The table stands where the gates would.
+  claim.inputs[static_cast<std::size_t>(call.in[Op::kPre])] = site.node().inputs[0];
+  place(call.in, Op::kTable, std::exchange(call.in[Op::kPre], -1));
+  place(call.in, Op::kIds, take(claim.inputs, site.node().inputs[1]));
+  call.table = table_of(site.node(), table);
+  set_prepare(claim, call, prepare_lstm, -1);
   claims.push_back(std::move(claim));
 }
 
@@ -238,11 +300,11 @@ void claim_lstm_gradients(const Site& site, std::vector<Claim>& claims) {
     return claims.push_back(Claim::no(kernel, refusal));
   CellClaim made = cell_claim(site, site.root(), lstm_grad_offer());
   if (made.call.shape.steps < 2) return claims.push_back(Claim::no(kernel, "a single step"));
-  const Gradients found = GradientReaders(site, made.call.shape).find();
+  const Gradients found = GradientReaders(site, made.call).find();
   if (const std::string refusal = gradients_refusal(site, found, made.call.shape); !refusal.empty())
     return claims.push_back(Claim::no(kernel, refusal));
   made.claim.kernel = kernel;
-  drop_gates(made);
+  if (!found.others) drop_gates(made);
   add_gradients(made, found);
   CellCall& call = made.call;
   if (found.input) call.x.features = found.input->inputs[1].type().shape[0];

@@ -153,10 +153,10 @@ void CellKernel::run(const RunArgs& args) {
   const std::int64_t stride = static_cast<std::int64_t>(sum_bytes() / sizeof(float));
   auto* sums = memory.take<float>(static_cast<std::size_t>(stride * this->sums()));
   auto* own = memory.take<std::byte>(0);
-  std::fill_n(sums, stride * this->sums(), 0.f);
   blocks_.each([&](std::int64_t lane, std::int64_t first, std::int64_t rows) {
     auto* scratch = reinterpret_cast<float*>(own + lane * static_cast<std::int64_t>(lane_bytes()));
-    const std::int64_t which = call_.setting.deterministic ? first / blocks_.block : lane;
+    const std::int64_t block = first / blocks_.block, which = call_.setting.deterministic ? block : lane;
+    if (which == block) std::fill_n(sums + which * stride, stride, 0.f);  // a lane's first block has its number
     run_block(
         args,
         {{shape, lengths, lane, first, rows, lengths.longest(first, rows)}, weights, scratch, sums + which * stride});

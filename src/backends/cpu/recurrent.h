@@ -31,6 +31,14 @@ struct SequenceInput {
   std::int64_t features = 0, step = 0, row = 0, column = 1;
 };
 
+// Rows of a table [rows, columns] that stand for the layer's input, or get its gradient: one for each step and
+// sequence.
+struct SequenceTable {
+  std::int64_t rows = 0;
+  DType ids = i32;
+  std::string out_of_range;  // what to say of an id that is none of them
+};
+
 // Rows of one block, step by step: data of a block of [T, B, columns], or a few steps of it kept in turns.
 template <class T>
 struct Track {
@@ -147,6 +155,7 @@ struct CellCall {
   DType lengths = i64;
   DType dtype = f32;
   SequenceInput x = {};
+  SequenceTable table = {};
 
   bool has_input(std::size_t i) const { return i < in.size() && in[i] >= 0; }
   bool has_output(std::size_t i) const { return i < out.size() && out[i] >= 0; }

@@ -66,7 +66,7 @@ void StepProduct::run(const float* weights, std::int64_t count, const Rows& rows
                                       .start = rows.start,
                                       .c = rows.c,
                                       .c_row = rows.c_row,
-                                      .fetch = rows.fetch});
+                                      .fetch = {rows.fetch}});
   if (in_panels() == spec_.n) return;
   const std::int64_t first = in_panels();
   plain::multiply(plain::DotProduct{.m = count,

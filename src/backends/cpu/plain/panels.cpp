@@ -28,10 +28,11 @@ constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 // way, and the operands' own would wait behind them.
 class Lines {
  public:
-  // Part [begin, end) of `parts` of both.
-  Lines(const Fetch& first, const Fetch& second, std::int64_t begin, std::int64_t end, std::int64_t parts) {
-    parts_[0] = part(first, begin, end, parts);
-    parts_[1] = part(second, begin, end, parts);
+  static constexpr int kKinds = 3;
+
+  // Part [begin, end) of `parts` of each kind.
+  Lines(const Fetch (&all)[kKinds], std::int64_t begin, std::int64_t end, std::int64_t parts) {
+    for (int i = 0; i < kKinds; ++i) parts_[i] = part(all[i], begin, end, parts);
   }
   // Some of what is left; how many of the `left` steps to go on for.
   HWY_INLINE std::int64_t next(std::int64_t left) {
@@ -50,7 +51,7 @@ class Lines {
     return {fetch.data + fetch.floats * begin / parts, fetch.data + fetch.floats * end / parts};
   }
 
-  Part parts_[2];
+  Part parts_[kKinds];
 };
 
 // One block of C, `columns` wide: all but the last vector are full. What the sums begin with is added in the end: it
@@ -99,7 +100,7 @@ void block(const PanelProduct& p, const float* a, const float* b, const float* s
 struct Panel {
   const float* data;
   std::int64_t column, columns;
-  Fetch next, fetch;  // the panel after it, where it is packed, and its share of what somebody else reads
+  Fetch fetch[Lines::kKinds];  // its share of what somebody else reads, and the panel after it where that is packed
 };
 
 // Rows [first, m) of one panel in blocks of R, what is left in smaller ones.
@@ -108,7 +109,7 @@ void rows(const PanelProduct& p, std::int64_t first, const Panel& panel) {
   for (; first + R <= p.m; first += R) {
     const float* start = p.start.data ? p.start.data + first * p.start.row + panel.column : nullptr;
     block<R, N>(p, p.a.data + first * p.a.row, panel.data, start, p.c + first * p.c_row + panel.column,
-                static_cast<std::size_t>(panel.columns), Lines(panel.next, panel.fetch, first, first + R, p.m));
+                static_cast<std::size_t>(panel.columns), Lines(panel.fetch, first, first + R, p.m));
   }
   if constexpr (R > 1) {
     if (first < p.m) rows<R / 2, N>(p, first, panel);
@@ -120,10 +121,12 @@ void multiply_all(const PanelProduct& p) {
   const std::int64_t width = kVectors * lanes, count = (p.n + width - 1) / width;
   for (std::int64_t number = 0; number < count; ++number) {
     const std::int64_t column = number * width;
-    const std::int64_t begin = p.fetch.floats * number / count, end = p.fetch.floats * (number + 1) / count;
-    Panel panel{
-        p.b.data + number * p.b.panel, column, std::min(width, p.n - column), {}, {p.fetch.data + begin, end - begin}};
-    if (p.b.row == width && number + 1 < count) panel.next = {panel.data + p.b.panel, p.k * width};
+    Panel panel{p.b.data + number * p.b.panel, column, std::min(width, p.n - column), {}};
+    for (std::size_t i = 0; i < p.fetch.size(); ++i) {
+      const std::int64_t begin = p.fetch[i].floats * number / count, end = p.fetch[i].floats * (number + 1) / count;
+      panel.fetch[i] = {p.fetch[i].data + begin, end - begin};
+    }
+    if (p.b.row == width && number + 1 < count) panel.fetch[p.fetch.size()] = {panel.data + p.b.panel, p.k * width};
     if (panel.columns > 2 * lanes)
       rows<kRows, 3>(p, 0, panel);
     else if (panel.columns > lanes)
@@ -202,6 +205,21 @@ void add_all_column_sums(const float* data, std::int64_t row, std::int64_t m, st
   add_column_sums<8>(data, row, m, static_cast<std::size_t>(n), sums);
 }
 
+void add_rows_to(const float* data, std::int64_t n, const std::int32_t* to, std::int64_t m, float* sums) {
+  constexpr std::int64_t kAhead = 4, kLine = 16;
+  const Floats d;
+  const auto columns = static_cast<std::size_t>(n);
+  for (std::int64_t i = 0; i < m; ++i, data += n) {
+    if (i + kAhead < m)
+      for (std::int64_t at = 0; at < n; at += kLine) hwy::Prefetch(sums + to[i + kAhead] * n + at);
+    float* sum = sums + to[i] * n;
+    for (std::size_t at = 0; at < columns; at += hn::Lanes(d)) {
+      const std::size_t left = columns - at;
+      store_some(d, hn::Add(load_some(d, sum + at, left), load_some(d, data + at, left)), sum + at, left);
+    }
+  }
+}
+
 std::int64_t vector_width() { return static_cast<std::int64_t>(hn::Lanes(Floats())); }
 std::int64_t panel_width() { return kVectors * vector_width(); }
 
@@ -216,6 +234,7 @@ namespace {
 HWY_EXPORT(multiply_all);
 HWY_EXPORT(multiply_dots);
 HWY_EXPORT(add_all_column_sums);
+HWY_EXPORT(add_rows_to);
 HWY_EXPORT(vector_width);
 HWY_EXPORT(panel_width);
 
@@ -251,6 +270,10 @@ void pack_panels(const float* from, std::int64_t k, std::int64_t n, bool turned,
 
 void add_columns(const float* data, std::int64_t row, std::int64_t m, std::int64_t n, float* sums) {
   HWY_DYNAMIC_DISPATCH(add_all_column_sums)(data, row, m, n, sums);
+}
+
+void add_rows(const float* data, std::int64_t n, const std::int32_t* to, std::int64_t m, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_rows_to)(data, n, to, m, sums);
 }
 
 }  // namespace varve::cpu::plain

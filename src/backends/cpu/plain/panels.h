@@ -2,6 +2,7 @@
 // columns, packed or as they lie too. Packing both, as large products do, would cost more than it saves here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,7 +37,7 @@ struct PanelProduct {
   Start start = {};
   float* c = nullptr;
   std::int64_t c_row = 0;
-  Fetch fetch = {};
+  std::array<Fetch, 2> fetch = {};
 };
 
 // On the calling thread. The products of one element are added in order of k, whatever its neighbours, and then to its
@@ -72,5 +73,7 @@ inline Right right_as_it_lies(const float* data, std::int64_t row) { return {dat
 
 // sums[n] += the column's sum over the rows of [M,N], in order.
 void add_columns(const float* data, std::int64_t row, std::int64_t m, std::int64_t n, float* sums);
+// Row i of [M,N], dense, is added to row to[i] of the sums.
+void add_rows(const float* data, std::int64_t n, const std::int32_t* to, std::int64_t m, float* sums);
 
 }  // namespace varve::cpu::plain

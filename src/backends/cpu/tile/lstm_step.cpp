@@ -54,11 +54,15 @@ struct Cell {
   Vf c, o;
 };
 
+HWY_INLINE const float* start_of(const LstmStep& s, std::int64_t row) {
+  return s.start.data + (s.start_rows ? s.start_rows[row] : row) * s.start.row;
+}
+
 // From the sums of one row, gate beside gate.
 HWY_INLINE Cell finish_gates(const LstmStep& s, std::int64_t row, std::int64_t first, std::size_t n,
                              const float* sums) {
   const std::int64_t at = row * s.width + first, gates_at = at + 3 * row * s.width;
-  const float* start = s.start.data ? s.start.data + row * s.start.row + first : nullptr;
+  const float* start = s.start.data ? start_of(s, row) + first : nullptr;
   const auto pre = [&](int gate) HWY_ATTR {
     const Vf sum = load_some(Floats(), sums + static_cast<std::size_t>(gate) * n, n);
     return start ? hn::Add(sum, load_some(Floats(), start + gate * s.width, n)) : sum;
@@ -78,6 +82,12 @@ HWY_INLINE Cell finish_gates(const LstmStep& s, std::int64_t row, std::int64_t f
 HWY_INLINE void fetch_lines(const LstmStep& s, std::int64_t row, const Units& units) {
   const std::int64_t at = row * s.width + units.first;
   for (int gate = 0; gate < kGates; ++gate) hwy::Prefetch(s.gates + at + (3 * row + gate) * s.width + units.count - 1);
+  if (s.start_rows != nullptr)
+    for (int gate = 0; gate < kGates; ++gate) {
+      const float* lines = start_of(s, row) + units.first + gate * s.width;
+      hwy::Prefetch(lines);
+      hwy::Prefetch(lines + units.count - 1);
+    }
   hwy::Prefetch(s.c_prev + at);
   hwy::Prefetch(s.c + at + units.count - 1);
   hwy::Prefetch(s.h + at + units.count - 1);

@@ -21,12 +21,13 @@ struct LstmTerm {
 struct LstmStep {
   std::int64_t rows = 0, width = 0;
   std::array<LstmTerm, 2> terms = {};
-  plain::Start start = {};        // [rows, 4·width]; may be the gates
-  const float* c_prev = nullptr;  // [rows, width]
-  float* gates = nullptr;         // [rows, 4·width]
-  float* c = nullptr;             // [rows, width]; may be c_prev
-  float* h = nullptr;             // [rows, width]
-  plain::Fetch fetch = {};        // what the next step reads
+  plain::Start start = {};                   // [rows, 4·width]; may be the gates
+  const std::int32_t* start_rows = nullptr;  // which of its rows each one begins with; null: its own
+  const float* c_prev = nullptr;             // [rows, width]
+  float* gates = nullptr;                    // [rows, 4·width]
+  float* c = nullptr;                        // [rows, width]; may be c_prev
+  float* h = nullptr;                        // [rows, width]
+  plain::Fetch fetch = {};                   // what the next step reads
 };
 
 // On the calling thread.
