@@ -2,6 +2,7 @@
 // reference's either way.
 #include "base/threads.h"
 #include "cpu_programs.h"
+#include "ops/recurrent.h"
 
 namespace varve {
 namespace {
@@ -156,6 +157,17 @@ TEST(CpuLstm, ATableWithTooManySumsIsLeftToItsOwnKernel) {
   set_deterministic(true);  // sums of lanes would depend on how many there are
   const Layer small{.features = 9, .vocabulary = 3};
   expect_kernel(checked(small.step(), small.inputs()), "cpu embedding_grad  <-");
+}
+
+// Each row of this table is the gates of two steps.
+TEST(CpuLstm, RowsOfATableThatAreNoSteps) {
+  const Function step = [](const Tensors& in) {
+    const Tensor ids = (arange(48) * 7 % 3).to(i32), state = zeros({16, 8});
+    const Tensor pre = reshape(embedding(in[0], ids), {6, 16, 32});
+    const Tensor total = sum(square(lstm_layer({.pre = pre, .hidden = in[1], .h0 = state, .c0 = state}).y));
+    return Tensors{total, gradients(total, {in[0]})[0]};
+  };
+  checked(step, {values({3, 64}, 1), values({8, 32}, 2) * 0.3f});
 }
 
 TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {

@@ -166,7 +166,7 @@ class GradientReaders {
 
   // Every lane has sums of its own: together they should be much smaller than what they save to write and read.
   bool sums_fit(const ir::Node& sums) const {
-    return d_.type().dtype == f32 && !setting_.deterministic &&
+    return d_.type().dtype == f32 && !setting_.deterministic && sums.types[0].shape[1] == 4 * shape_.width &&
            sums.types[0].bytes() * setting_.threads * kTimes <= d_.type().bytes() &&
            sums.types[0].shape[0] <= std::numeric_limits<std::int32_t>::max();
   }
@@ -204,6 +204,7 @@ std::string gradients_refusal(const Site& site, const Gradients& found, const Se
   for (const ir::NodePtr& node : {found.input, found.input_weights, found.hidden, found.first_hidden})
     if (node && depends_on(node->inputs[node == found.input ? 1 : 0], site.root().get()))
       return "an operand computed from a gradient";
+  if (found.table && depends_on(found.table->inputs[1], site.root().get())) return "ids computed from a gradient";
   return "";
 }
 
@@ -281,6 +282,7 @@ void claim_lstm_with_table(const Site& site, std::vector<Claim>& claims) {
   if (table.shape[0] == 0 || table.shape[0] > std::numeric_limits<std::int32_t>::max())
     return claims.push_back(Claim::no(kernel, "the number of rows of the table"));
   auto [claim, call] = cell_claim(site, layer->lstm, lstm_offer());
+  if (table.shape[1] != 4 * call.shape.width) return claims.push_back(Claim::no(kernel, "rows that are not a step's gates"));
   claim.kernel = kernel;
   claim.nodes.push_back(site.root());
   claim.in_place.clear();
