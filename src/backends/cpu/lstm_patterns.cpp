@@ -282,7 +282,8 @@ void claim_lstm_with_table(const Site& site, std::vector<Claim>& claims) {
   if (table.shape[0] == 0 || table.shape[0] > std::numeric_limits<std::int32_t>::max())
     return claims.push_back(Claim::no(kernel, "the number of rows of the table"));
   auto [claim, call] = cell_claim(site, layer->lstm, lstm_offer());
-  if (table.shape[1] != 4 * call.shape.width) return claims.push_back(Claim::no(kernel, "rows that are not a step's gates"));
+  if (table.shape[1] != 4 * call.shape.width)
+    return claims.push_back(Claim::no(kernel, "rows that are not a step's gates"));
   claim.kernel = kernel;
   claim.nodes.push_back(site.root());
   claim.in_place.clear();
