@@ -193,8 +193,9 @@ TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {
 
 // Sums stay f32 within the kernels, so what bf16 costs are the digits of the operands.
 TEST(CpuLstm, HalfPrecision) {
-  for (const Layer& layer : {Layer{}, Layer{.states = true, .lengths = true}, Layer{.bias = false, .sequences = false},
-                             Layer{.steps = 2, .batch = 3, .features = 130, .width = 200}}) {
+  for (const Layer& layer :
+       {Layer{}, Layer{.states = true, .lengths = true}, Layer{.bias = false, .sequences = false},
+        Layer{.steps = 2, .batch = 3, .features = 130, .width = 200}, Layer{.features = 9, .vocabulary = 3}}) {
     const Function half = [&](const Tensors& in) {
       Tensors narrow;
       for (const Tensor& t : in) narrow.push_back(t.to(bf16));
@@ -205,6 +206,7 @@ TEST(CpuLstm, HalfPrecision) {
     const Outcome got = run_on("cpu", half, layer.inputs()), want = run_on("reference", layer.step(), layer.inputs());
     expect_kernel(got.text, "cpu lstm");
     expect_no_kernel(got.text, "loop");
+    if (layer.vocabulary > 0) expect_kernel(got.text, "cpu lstm+table  <-");
     for (std::size_t i = 0; i < want.results.size(); ++i) {
       double worst = 0, largest = 0;
       for (std::size_t k = 0; k < want.results[i].size(); ++k) {

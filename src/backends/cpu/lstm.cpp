@@ -60,9 +60,16 @@ class Lstm final : public CellKernel, LstmOperands {
     const Room room = rooms(lane);
     const float *h = in(kH0, width).read(0, count, room.h[1]), *c = in(kC0, width).read(0, count, room.c[1]);
     const float* bias = Series(call().input(args, kBias), call().dtype, 0).read(0, 4 * width, room.bias);
-    const float* table = call().input(args, kTable);
+    const Series table(call().input(args, kTable), call().dtype, 4 * width);
+    const std::int32_t* rows = nullptr;  // of the table, where it is read as it lies; `start` finds them
     const auto start = [&](std::int64_t t, float* gates) -> plain::Start {
-      if (table) return {table, 4 * width};
+      if (table) rows = table_rows(args, call(), kIds, t, block, room.rows);
+      if (table && call().dtype == f32) return {table.read(0, 0, nullptr), 4 * width};
+      if (table) {
+        for (std::int64_t row = 0; row < block.rows; ++row) table.read(rows[row], 4 * width, gates + row * 4 * width);
+        rows = nullptr;
+        return {gates, 4 * width};
+      }
       if (pre) return {pre.read(t, 4 * count, gates), 4 * width};
       return {bias, 0};
     };
@@ -75,7 +82,7 @@ class Lstm final : public CellKernel, LstmOperands {
                  .width = width,
                  .terms = {LstmTerm{{h, width}, width, lane.weights[kHiddenFactor]}, input_term(args, lane, t, room)},
                  .start = start(t, gates),
-                 .start_rows = table ? table_rows(args, call(), kIds, t, block, room.rows) : nullptr,
+                 .start_rows = rows,
                  .c_prev = c,
                  .gates = gates,
                  .c = next_c,

@@ -166,8 +166,10 @@ class GradientReaders {
 
   // Every lane has sums of its own: together they should be much smaller than what they save to write and read.
   bool sums_fit(const ir::Node& sums) const {
-    return d_.type().dtype == f32 && !setting_.deterministic && sums.types[0].shape[1] == 4 * shape_.width &&
-           sums.types[0].bytes() * setting_.threads * kTimes <= d_.type().bytes() &&
+    constexpr std::int64_t float_size = sizeof(float);  // of sums in any precision
+    return !setting_.deterministic && sums.types[0].shape[1] == 4 * shape_.width &&
+           sums.types[0].shape.numel() * float_size * setting_.threads * kTimes <=
+               static_cast<std::int64_t>(d_.type().bytes()) &&
            sums.types[0].shape[0] <= std::numeric_limits<std::int32_t>::max();
   }
 
@@ -278,7 +280,6 @@ void claim_lstm_with_table(const Site& site, std::vector<Claim>& claims) {
   const TensorType& table = site.node().inputs[0].type();
   if (const std::string refusal = state_refusal(site, *layer); !refusal.empty())
     return claims.push_back(Claim::no(kernel, refusal));
-  if (table.dtype != f32) return claims.push_back(Claim::no(kernel, name(table.dtype)));
   if (table.shape[0] == 0 || table.shape[0] > std::numeric_limits<std::int32_t>::max())
     return claims.push_back(Claim::no(kernel, "the number of rows of the table"));
   auto [claim, call] = cell_claim(site, layer->lstm, lstm_offer());

@@ -53,10 +53,15 @@ struct Embedded {
   Tensor table, ids;
 };
 
-// A value that is rows of a table, through views.
+// A value that is rows of a table, through views and in any precision.
 std::optional<Embedded> embedded(const Value& value) {
   const ir::Node& node = *value.node;
   if (node.is("embedding")) return Embedded{Tensor(node.inputs[0]), Tensor(node.inputs[1])};
+  if (node.is("cast")) {
+    std::optional<Embedded> inner = embedded(node.inputs[0]);
+    if (inner) inner->table = cast(inner->table, node.types[0].dtype);
+    return inner;
+  }
   if ((!node.is("reshape") && !node.is("transpose")) || !keeps_rows(node)) return std::nullopt;
   std::optional<Embedded> inner = embedded(node.inputs[0]);
   if (inner) inner->ids = moved(inner->ids, node);
@@ -64,8 +69,7 @@ std::optional<Embedded> embedded(const Value& value) {
 }
 
 bool worth(const Tensor& ids, std::int64_t rows, std::int64_t features, DType dtype) {
-  return (dtype == f32 || dtype == f64) && features >= kFeatures &&
-         ids.shape().numel() >= kTimes * std::max<std::int64_t>(rows, 1);
+  return is_floating(dtype) && features >= kFeatures && ids.shape().numel() >= kTimes * std::max<std::int64_t>(rows, 1);
 }
 bool worth(const Embedded& rows) { return worth(rows.ids, rows.table.dim(0), rows.table.dim(1), rows.table.dtype()); }
 
@@ -102,8 +106,8 @@ Values gradient(const ir::Node& node) {
   if (!node.is("embedding_grad")) return {};
   Tensor ids(node.inputs[1]);
   Value d = node.inputs[0];
-  while ((d.node->is("reshape") || d.node->is("transpose")) && keeps_rows(*d.node)) {
-    ids = moved_back(ids, *d.node);
+  while (d.node->is("cast") || ((d.node->is("reshape") || d.node->is("transpose")) && keeps_rows(*d.node))) {
+    if (!d.node->is("cast")) ids = moved_back(ids, *d.node);
     d = d.node->inputs[0];
   }
   const ir::Node& inner = *d.node;
@@ -111,7 +115,7 @@ Values gradient(const ir::Node& node) {
   if (!is_product_of_matrices(inner) || options_of(inner).transpose_a) return {};
   if (!worth(ids, rows, d.type().shape.back(), d.type().dtype)) return {};
   const Tensor sums = embedding_grad(Tensor(inner.inputs[0]), ids, rows);
-  return {matmul(sums, Tensor(inner.inputs[1]), options_of(inner)).value()};
+  return {cast(matmul(sums, Tensor(inner.inputs[1]), options_of(inner)), node.types[0].dtype).value()};
 }
 
 }  // namespace
