@@ -1,6 +1,7 @@
 // Reading and adding at positions that are themselves tensors. Kernels check every index: one out of range is noted for
 // the next read, gives 0 and touches no memory. Sums into one place run in the order of the updates, so runs repeat.
 #include "ops/index.h"
+
 #include "base/text.h"
 #include "ops/families.h"
 #include "tensor/record.h"

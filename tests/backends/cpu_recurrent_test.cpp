@@ -191,6 +191,18 @@ TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {
   }
 }
 
+TEST(CpuLstm, AWrongIdAfterTheEndOfAllSequences) {
+  const Layer layer{.features = 9, .vocabulary = 3};
+  const Function step = [&](const Tensors& in) {
+    const Tensor ids = reshape(floor_divide(arange(layer.batch * layer.steps) % layer.steps, layer.steps - 1) * 5,
+                               {layer.batch, layer.steps});  // 0, but 5 in the last step
+    const RecurrentOptions options{.lengths = full({layer.batch}, layer.steps - 1, i64)};
+    return Tensors{lstm(transpose(embedding(in[0], ids.to(i32)), {1, 0, 2}), {{in[1], in[2], in[3]}}, options).y};
+  };
+  expect_kernel(detail::text(*detail::compile(step, {.device = "cpu"}), layer.inputs()), "cpu lstm+table  <-");
+  EXPECT_THROW(run_on("cpu", step, layer.inputs()), Error);
+}
+
 // Sums stay f32 within the kernels, so what bf16 costs are the digits of the operands.
 TEST(CpuLstm, HalfPrecision) {
   for (const Layer& layer :

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "compiler/traced.h"
+#include "ops/index.h"
 #include "varve/compile.h"
 
 namespace varve::compiler {
@@ -70,6 +71,18 @@ TEST_F(Tables, ViewsThatDoNotKeepRows) {
     EXPECT_EQ(graph.outputs[0].type().shape, Shape({15, 3}));
     EXPECT_TRUE(graph.outputs[0].node->is("matmul")) << ir::print(graph);
   }
+}
+
+// The sum of what was cut to whole numbers is not the sum, cut.
+TEST_F(Tables, WholeNumbersAreSummedAsTheyAre) {
+  const auto rows_of_product = [](DType dtype) {
+    const detail::ProgramFn program = [dtype](const Tensors& in) {
+      return Tensors{embedding_grad(cast(matmul(in[0], in[1]), dtype), in[2], 2)};
+    };
+    return optimize(traced(program, {{f32, {30, 4}}, {f32, {4, 8}}, {i32, {30}}}));
+  };
+  EXPECT_EQ(long_products(rows_of_product(f64)), 0);
+  EXPECT_EQ(long_products(rows_of_product(i32)), 1);
 }
 
 TEST_F(Tables, TheSameResults) {

@@ -97,6 +97,7 @@ class Lstm final : public CellKernel, LstmOperands {
       c = next_c;
     }
     for (std::int64_t t = block.longest; t < block.shape.steps; ++t) {
+      if (table) table_rows(args, call(), kIds, t, block, room.rows);  // a wrong id is an error there, too
       y.zero(t, count);
       kept_gates.zero(t, 4 * count);
       kept_cells.keep(t, count, c);

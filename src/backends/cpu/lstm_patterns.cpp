@@ -167,7 +167,7 @@ class GradientReaders {
   // Every lane has sums of its own: together they should be much smaller than what they save to write and read.
   bool sums_fit(const ir::Node& sums) const {
     constexpr std::int64_t float_size = sizeof(float);  // of sums in any precision
-    return !setting_.deterministic && sums.types[0].shape[1] == 4 * shape_.width &&
+    return !setting_.deterministic && sums.types[0].shape[0] > 0 && sums.types[0].shape[1] == 4 * shape_.width &&
            sums.types[0].shape.numel() * float_size * setting_.threads * kTimes <=
                static_cast<std::int64_t>(d_.type().bytes()) &&
            sums.types[0].shape[0] <= std::numeric_limits<std::int32_t>::max();

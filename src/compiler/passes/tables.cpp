@@ -102,11 +102,16 @@ Values bias(const ir::Node& node) {
   return {embedding(rows.table + Tensor(node.inputs[1]), rows.ids).value()};
 }
 
+// Of a sum's terms or of the sum: to whole numbers that would not be the same.
+bool casts_floats(const ir::Node& node) {
+  return node.is("cast") && is_floating(node.types[0].dtype) && is_floating(node.inputs[0].type().dtype);
+}
+
 Values gradient(const ir::Node& node) {
   if (!node.is("embedding_grad")) return {};
   Tensor ids(node.inputs[1]);
   Value d = node.inputs[0];
-  while (d.node->is("cast") || ((d.node->is("reshape") || d.node->is("transpose")) && keeps_rows(*d.node))) {
+  while (casts_floats(*d.node) || ((d.node->is("reshape") || d.node->is("transpose")) && keeps_rows(*d.node))) {
     if (!d.node->is("cast")) ids = moved_back(ids, *d.node);
     d = d.node->inputs[0];
   }
