@@ -54,14 +54,14 @@ void pack(const std::byte* from, std::int64_t stride, std::int64_t k_stride, std
   }
 }
 
-// Several panels of kMicroRows from rows that are neighbours in memory: a line of the cache is read once for all.
-template <class T>
+// Several panels of R rows each from rows that are neighbours in memory: a line of the cache is read once for all.
+template <class T, std::int64_t R>
 void pack_neighbours(const std::byte* from, std::int64_t k_stride, std::int64_t panels, std::int64_t k, std::byte* to) {
   const T* source = reinterpret_cast<const T*>(from);
   T* out = reinterpret_cast<T*>(to);
-  for (std::int64_t p = 0; p < k; ++p, source += k_stride, out += kMicroRows)
+  for (std::int64_t p = 0; p < k; ++p, source += k_stride, out += R)
     for (std::int64_t panel = 0; panel < panels; ++panel)
-      std::memcpy(out + panel * kMicroRows * k, source + panel * kMicroRows, kMicroRows * sizeof(T));
+      std::memcpy(out + panel * R * k, source + panel * R, R * sizeof(T));
 }
 
 template <class T, class C>
@@ -197,7 +197,7 @@ class Gemm::Lane {
 
   // Rows of A are read as they lie where neighbours in memory are neighbours in k.
   bool direct(std::int64_t rows) const {
-    return rows == kMicroRows && g_.product_.a.col == 1 && g_.options_.in == sum_type(g_.options_.in);
+    return rows == g_.micro_->rows && g_.product_.a.col == 1 && g_.options_.in == sum_type(g_.options_.in);
   }
 
   // What is packed after the rows before `top`.
@@ -213,7 +213,7 @@ class Gemm::Lane {
             std::min(g_.depth_, p.k - first),
             p.a.col * g_.in_bytes_,
             std::min(kPackedRows, block.rows.end - top) * g_.in_bytes_,
-            kPackedRows / kMicroRows * panels(block.columns)};
+            kPackedRows / g_.micro_->rows * panels(block.columns)};
   }
   Ahead next_columns(const Part& part, const Block& block, std::int64_t first) const {
     const Product& p = g_.product_;
@@ -225,7 +225,7 @@ class Gemm::Lane {
         std::min(g_.depth_, p.k - first),
         p.b.row * g_.in_bytes_,
         block.columns.size() * g_.in_bytes_,
-        ceil_div(block.rows.size(), kMicroRows) * panels(block.columns)};
+        ceil_div(block.rows.size(), g_.micro_->rows) * panels(block.columns)};
   }
 
   void multiply(const Part& part, const Block& block, std::int64_t first, std::int64_t depth) {
@@ -236,19 +236,20 @@ class Gemm::Lane {
       const std::byte* a =
           static_cast<const std::byte*>(arguments_.a) + (part.a + top * p.a.row + first * p.a.col) * g_.in_bytes_;
       const auto each_group = [&](auto f) {
-        for (std::int64_t i = top; i < bottom; i += kMicroRows)
-          f(std::min<std::int64_t>(kMicroRows, bottom - i), a + (i - top) * p.a.row * g_.in_bytes_,
+        for (std::int64_t i = top; i < bottom; i += g_.micro_->rows)
+          f(std::min<std::int64_t>(g_.micro_->rows, bottom - i), a + (i - top) * p.a.row * g_.in_bytes_,
             panels_a_ + (i - top) * depth * g_.sum_bytes_, i);
       };
-      const std::int64_t whole = p.a.row == 1 && g_.pack_neighbours_ ? (bottom - top) / kMicroRows : 0;
+      const std::int64_t whole = p.a.row == 1 && g_.pack_neighbours_ ? (bottom - top) / g_.micro_->rows : 0;
       if (whole > 0) g_.pack_neighbours_(a, p.a.col, whole, depth, panels_a_);
       each_group([&](std::int64_t rows, const std::byte* from, std::byte* panel, std::int64_t row) {
-        if (!direct(rows) && row >= top + whole * kMicroRows)
-          g_.pack_(from, p.a.row, p.a.col, rows, depth, kMicroRows, g_.micro_->turn, panel);
+        if (!direct(rows) && row >= top + whole * g_.micro_->rows)
+          g_.pack_(from, p.a.row, p.a.col, rows, depth, g_.micro_->rows, g_.micro_->turn, panel);
       });
       rows_ahead_ = next_rows(part, block, bottom, first);
       each_group([&](std::int64_t rows, const std::byte* from, const std::byte* panel, std::int64_t row) {
         MicroBlock micro{.a = panel,
+                         .step = g_.micro_->rows,
                          .k = depth,
                          .stride = block.stride,
                          .accumulate = first > 0 || g_.options_.accumulate,
@@ -263,7 +264,7 @@ class Gemm::Lane {
     }
   }
 
-  // Four rows with all panels of B.
+  // Some rows with all panels of B.
   void multiply_row(const Block& block, MicroBlock& micro, std::int64_t row, std::int64_t rows) {
     for (std::int64_t number = 0; number < panels(block.columns); ++number) {
       const std::int64_t begin = panel_begin(block.columns, number), end = panel_begin(block.columns, number + 1);
@@ -274,12 +275,23 @@ class Gemm::Lane {
         fetch_beside(row, rows, block.columns.begin + begin, columns);
       micro.b = panels_b_ + begin * micro.k * g_.sum_bytes_;
       micro.c = block.sums + ((row - block.rows.begin) * block.stride + begin) * g_.sum_bytes_;
-      const Micro::Run kernel = g_.micro_->run[(end - begin) / g_.micro_->lanes - 1];
-      if (g_.aside() || (rows == kMicroRows && columns == end - begin))
+      micro.next = micro.accumulate ? next_of(block, micro, row, number) : nullptr;
+      const Micro::Run kernel = g_.micro_->run(rows, end - begin);
+      if (g_.aside() || (rows == g_.micro_->rows && columns == end - begin))
         kernel(micro);
       else
         run_at_rim(kernel, micro, rows, columns, end - begin);
     }
+  }
+
+  // Where the block of registers after panel `number` of these rows begins; null where none is whole.
+  const std::byte* next_of(const Block& block, const MicroBlock& micro, std::int64_t row, std::int64_t number) const {
+    if (number + 1 < panels(block.columns))
+      return static_cast<const std::byte*>(micro.c) +
+             (panel_begin(block.columns, number + 1) - panel_begin(block.columns, number)) * g_.sum_bytes_;
+    const std::int64_t below = row + g_.micro_->rows;
+    if (below + g_.micro_->rows > block.rows.end) return nullptr;
+    return block.sums + (below - block.rows.begin) * block.stride * g_.sum_bytes_;
   }
 
   void fetch_beside(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) const {
@@ -294,10 +306,11 @@ class Gemm::Lane {
   // The block is computed apart, and only what belongs to C is moved.
   void run_at_rim(Micro::Run kernel, const MicroBlock& at, std::int64_t rows, std::int64_t columns,
                   std::int64_t width) {
-    alignas(64) std::byte apart[kMicroRows * kMostMicroColumns * sizeof(double)];
+    alignas(64) std::byte apart[kMostMicroRows * kMostMicroColumns * sizeof(double)];
     MicroBlock micro = at;
     micro.c = apart;
     micro.stride = width;
+    micro.next = nullptr;
     const auto move = [&](bool in) {
       for (std::int64_t r = 0; r < rows; ++r) {
         std::byte* mine = apart + r * width * g_.sum_bytes_;
@@ -344,8 +357,10 @@ Gemm::Gemm(const Product& product, const Options& options)
       sum_bytes_(element_bytes(sum_type(options.in))),
       in_bytes_(element_bytes(options.in)),
       out_bytes_(element_bytes(options.out)) {
-  if (options.in == f32) pack_neighbours_ = &pack_neighbours<float>;
-  if (options.in == f64) pack_neighbours_ = &pack_neighbours<double>;
+  const bool many = micro_->rows == kMostMicroRows;
+  if (options.in == f32) pack_neighbours_ = many ? &pack_neighbours<float, kMostMicroRows> : &pack_neighbours<float, 4>;
+  if (options.in == f64)
+    pack_neighbours_ = many ? &pack_neighbours<double, kMostMicroRows> : &pack_neighbours<double, 4>;
   turn();
   if (!options.pieces && (options.out != sum_type(options.in) || product_.c.col != 1))
     unpack_ = with_sums(options.out, []<class T, class C>(std::type_identity<T>, std::type_identity<C>) -> Unpack {
@@ -355,7 +370,7 @@ Gemm::Gemm(const Product& product, const Options& options)
   choose_blocks();
   const auto bytes = [&](std::int64_t count) { return round_up(static_cast<std::size_t>(count * sum_bytes_)); };
   lane_bytes_ = bytes(kPackedRows * depth_) + bytes(block_columns_ * depth_) +
-                (aside() ? bytes(up(sum_rows_, kMicroRows) * block_columns_) : 0);
+                (aside() ? bytes(up(sum_rows_, micro_->rows) * block_columns_) : 0);
 }
 
 // cᵀ = bᵀ·aᵀ where B lies as [N,K] and is the larger one: its rows are then read as they lie, and only the small
@@ -380,7 +395,7 @@ void Gemm::choose_blocks() {
   depth_ = std::max<std::int64_t>(ceil_div(p.k, std::max<std::int64_t>(ceil_div(p.k, most), 1)), 1);
   // The longer side is shared out, so that what every lane packs for itself is the shorter.
   by_rows_ = p.m >= (options_.pieces ? std::min<std::int64_t>(p.n, options_.lanes * kPackedRows) : p.n);
-  const std::int64_t unit = by_rows_ ? kMicroRows : micro_->lanes, side = by_rows_ ? p.m : p.n;
+  const std::int64_t unit = by_rows_ ? micro_->rows : micro_->lanes, side = by_rows_ ? p.m : p.n;
   parts_ = std::clamp<std::int64_t>(ceil_div(options_.lanes, p.count()), 1, ceil_div(side, unit));
   lanes_ = static_cast<int>(std::clamp<std::int64_t>(p.count() * parts_, 1, options_.lanes));
   const std::int64_t panel = micro_->lanes * micro_->most;
@@ -395,7 +410,7 @@ Gemm::Part Gemm::part(std::int64_t number) const {
   const std::int64_t matrix = number / parts_, n = number % parts_;
   Part part{p.a.offset(p.batch, matrix), p.b.offset(p.batch, matrix), p.c.offset(p.batch, matrix), {0, p.m}, {0, p.n}};
   if (by_rows_)
-    part.rows = {share(p.m, kMicroRows, n, parts_), share(p.m, kMicroRows, n + 1, parts_)};
+    part.rows = {share(p.m, micro_->rows, n, parts_), share(p.m, micro_->rows, n + 1, parts_)};
   else
     part.columns = {share(p.n, micro_->lanes, n, parts_), share(p.n, micro_->lanes, n + 1, parts_)};
   return part;

@@ -15,81 +15,84 @@ namespace varve::cpu::plain::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With 4 rows of sums, the vectors of one row of B and one of A: 24 + 6 + 1 of the 32 registers of AVX-512, 12 + 3 + 1
-// of the 16 of AVX2.
-constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? 6 : 3;
-constexpr std::int64_t kLine = 16;  // steps between two looks ahead
+// Sums, the vectors of one row of B and one of A: 24 + 3 + 1 of the 32 registers of AVX-512, 12 + 3 + 1 of the 16 of
+// AVX2. Every row of A more is a reason less to read B again.
+constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+constexpr int kMost = 3;
+constexpr std::int64_t kSome = 8;  // steps between two looks ahead
 
 // Highway's tags cap the vector at 64 bytes, for which the callers leave room.
 template <class T>
 using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
 
-template <class T, int V>
-using Sums = std::array<std::array<hn::Vec<Tag<T>>, V>, kMicroRows>;
+template <class T, int R, int V>
+using Sums = std::array<std::array<hn::Vec<Tag<T>>, V>, R>;
 
-template <class T, int V>
-HWY_INLINE void store(const MicroBlock& block, const Sums<T, V>& sums) {
+template <class T, int R, int V, class Result>
+HWY_INLINE void store(const MicroBlock& block, const Sums<T, R, V>& sums, const Result& result) {
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto scale = hn::Set(d, block.scale ? *static_cast<const T*>(block.scale) : T{1});
   T* c = static_cast<T*>(block.c);
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kMicroRows; ++i, c += block.stride)
-#pragma GCC unroll 6
-    for (std::size_t v = 0; v < V; ++v) {
-      auto sum = sums[i][v];
-      if (block.accumulate) sum = hn::MulAdd(scale, sum, hn::LoadU(d, c + v * lanes));
-      hn::StoreU(sum, d, c + v * lanes);
-    }
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < R; ++i, c += block.stride)
+#pragma GCC unroll 3
+    for (std::size_t v = 0; v < V; ++v) hn::StoreU(result(sums[i][v], c + v * lanes), d, c + v * lanes);
 }
 
-// What is added to lies far away as a rule: on its way while the products are computed.
-template <class T, int V>
-HWY_INLINE void fetch(const MicroBlock& block) {
-  const std::size_t lanes = hn::Lanes(Tag<T>());
-  const T* c = static_cast<const T*>(block.c);
-  for (int i = 0; i < kMicroRows; ++i, c += block.stride)
-    for (std::size_t v = 0; v < V; ++v) hwy::Prefetch(c + v * lanes);
-}
-
-template <class T, int V>
-HWY_INLINE void step(const std::array<const T*, kMicroRows>& rows, std::int64_t at, const T* HWY_RESTRICT b,
-                     Sums<T, V>& sums) {
+template <class T, int R, int V>
+HWY_INLINE void step(const T* a, std::int64_t a_row, const T* HWY_RESTRICT b, Sums<T, R, V>& sums) {
   const Tag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   std::array<hn::Vec<Tag<T>>, V> row;
-#pragma GCC unroll 6
+#pragma GCC unroll 3
   for (std::size_t v = 0; v < V; ++v) row[v] = hn::LoadU(d, b + v * lanes);
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kMicroRows; ++i) {
-    const auto x = hn::Set(d, rows[i][at]);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < R; ++i) {
+    const auto x = hn::Set(d, a[static_cast<std::int64_t>(i) * a_row]);
+#pragma GCC unroll 3
     for (std::size_t v = 0; v < V; ++v) sums[i][v] = hn::MulAdd(x, row[v], sums[i][v]);
   }
 }
 
-template <class T, int V>
+// A packed, or as it lies: the rows after these are then on their way meanwhile, and so is what the next block adds to,
+// a row at a time, for there is only so much room for lines on the way.
+template <class T, int R, int V, bool packed>
+HWY_INLINE void add_products(const MicroBlock& block, Sums<T, R, V>& sums) {
+  const std::size_t lanes = hn::Lanes(Tag<T>());
+  const T* a = static_cast<const T*>(block.a);
+  const T* HWY_RESTRICT b = static_cast<const T*>(block.b);
+  const T* c = static_cast<const T*>(block.next);
+  const std::int64_t row = packed ? 1 : block.row, next = packed ? kRows : block.step;
+  std::int64_t rows = c ? R : 0;
+  for (std::int64_t left = block.k, some = 0; left > 0; left -= some, --rows) {
+    some = left < kSome ? left : kSome;
+    if (rows > 0) {
+      for (std::size_t v = 0; v < V; ++v) hwy::Prefetch(c + v * lanes);
+      c += block.stride;
+    }
+    if (!packed)
+      for (int i = 0; i < R; ++i) hwy::Prefetch(a + (R + i) * row);
+    for (std::int64_t s = 0; s < some; ++s, a += next, b += V * lanes) step<T, R, V>(a, row, b, sums);
+  }
+}
+
+template <class T, int R, int V>
 void tile(const MicroBlock& block) {
   const Tag<T> d;
-  const std::size_t lanes = hn::Lanes(d);
-  if (block.accumulate) fetch<T, V>(block);
-  const T* a = static_cast<const T*>(block.a);
-  const std::array<const T*, kMicroRows> rows = {a, a + block.row, a + 2 * block.row, a + 3 * block.row};
-  const T* HWY_RESTRICT b = static_cast<const T*>(block.b);
-  Sums<T, V> sums;
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kMicroRows; ++i)
-#pragma GCC unroll 6
+  Sums<T, R, V> sums;
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < R; ++i)
+#pragma GCC unroll 3
     for (std::size_t v = 0; v < V; ++v) sums[i][v] = hn::Zero(d);
-  const std::int64_t next = kMicroRows * block.row;  // rows as they lie: the ones after these
-  std::int64_t at = 0, p = 0;
-  for (; p + kLine <= block.k; p += kLine) {
-#pragma GCC unroll 4
-    for (std::size_t i = 0; i < kMicroRows; ++i) hwy::Prefetch(rows[i] + at + next);
-    for (std::int64_t s = 0; s < kLine; ++s, at += block.step, b += V * lanes) step<T, V>(rows, at, b, sums);
-  }
-  for (; p < block.k; ++p, at += block.step, b += V * lanes) step<T, V>(rows, at, b, sums);
-  store<T, V>(block, sums);
+  if (block.row == 1 && block.step == kRows)
+    add_products<T, R, V, true>(block, sums);
+  else
+    add_products<T, R, V, false>(block, sums);
+  const auto scale = hn::Set(d, block.scale ? *static_cast<const T*>(block.scale) : T{1});
+  if (block.accumulate)
+    store<T, R, V>(block, sums, [&](auto sum, const T* c) HWY_ATTR { return hn::MulAdd(scale, sum, hn::LoadU(d, c)); });
+  else
+    store<T, R, V>(block, sums, [&](auto sum, const T*) HWY_ATTR { return sum; });
 }
 
 // In squares of 4×4; what is left over element by element.
@@ -122,9 +125,10 @@ void turn(const void* from, std::int64_t stride, std::int64_t columns, std::int6
 
 template <class T>
 Micro micro() {
-  static constexpr std::array<Micro::Run, 6> kRuns = {&tile<T, 1>,         &tile<T, 2>,         &tile<T, 3>,
-                                                      &tile<T, kMost - 2>, &tile<T, kMost - 1>, &tile<T, kMost>};
-  return {static_cast<int>(hn::Lanes(Tag<T>())), kMost, kRuns.data(), &turn<T>};
+  static constexpr std::array<Micro::Run, 2 * kMost> kRuns = {&tile<T, kRows, 1>,     &tile<T, kRows, 2>,
+                                                              &tile<T, kRows, 3>,     &tile<T, kRows / 2, 1>,
+                                                              &tile<T, kRows / 2, 2>, &tile<T, kRows / 2, 3>};
+  return {kRows, static_cast<int>(hn::Lanes(Tag<T>())), kMost, kRuns.data(), &turn<T>};
 }
 
 Micro float_micro() { return micro<float>(); }
@@ -141,18 +145,18 @@ namespace {
 HWY_EXPORT(float_micro);
 HWY_EXPORT(double_micro);
 
-constexpr int kIntegerColumns = 8;
+constexpr int kIntegerRows = 4, kIntegerColumns = 8;
 
 // Unsigned, so that overflow wraps.
 void integer_tile(const MicroBlock& block) {
   const auto* a = static_cast<const std::uint64_t*>(block.a);
   const auto* b = static_cast<const std::uint64_t*>(block.b);
-  std::uint64_t sums[kMicroRows][kIntegerColumns] = {};
+  std::uint64_t sums[kIntegerRows][kIntegerColumns] = {};
   for (std::int64_t p = 0; p < block.k; ++p, a += block.step, b += kIntegerColumns)
-    for (int i = 0; i < kMicroRows; ++i)
+    for (int i = 0; i < kIntegerRows; ++i)
 #pragma omp simd
       for (int j = 0; j < kIntegerColumns; ++j) sums[i][j] += a[i * block.row] * b[j];
-  for (int i = 0; i < kMicroRows; ++i) {
+  for (int i = 0; i < kIntegerRows; ++i) {
     auto* c = static_cast<std::uint64_t*>(block.c) + i * block.stride;
     for (int j = 0; j < kIntegerColumns; ++j) c[j] = sums[i][j] + (block.accumulate ? c[j] : 0);
   }
@@ -165,14 +169,14 @@ void integer_turn(const void* from, std::int64_t stride, std::int64_t columns, s
       static_cast<std::int64_t*>(to)[p * width + i] = static_cast<const std::int64_t*>(from)[i * stride + p];
 }
 
-constexpr Micro::Run kIntegerRun = &integer_tile;
+constexpr std::array<Micro::Run, 2> kIntegerRuns = {&integer_tile, &integer_tile};
 
 }  // namespace
 
 const Micro& micro_kernel(DType compute) {
   static const Micro floats = HWY_DYNAMIC_DISPATCH(float_micro)();
   static const Micro doubles = HWY_DYNAMIC_DISPATCH(double_micro)();
-  static const Micro integers = {kIntegerColumns, 1, &kIntegerRun, &integer_turn};
+  static const Micro integers = {kIntegerRows, kIntegerColumns, 1, kIntegerRuns.data(), &integer_turn};
   return compute == f32 ? floats : compute == f64 ? doubles : integers;
 }
 

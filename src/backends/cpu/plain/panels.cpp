@@ -29,6 +29,7 @@ constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 class Lines {
  public:
   static constexpr int kKinds = 3;
+  static constexpr std::int64_t kSteps = 16;  // of a sum, between two looks ahead
 
   // Part [begin, end) of `parts` of each kind.
   Lines(const Fetch (&all)[kKinds], std::int64_t begin, std::int64_t end, std::int64_t parts) {
@@ -43,7 +44,7 @@ class Lines {
   }
 
  private:
-  static constexpr std::int64_t kLine = 16, kLines = 4, kSteps = 16;
+  static constexpr std::int64_t kLine = 16, kLines = 4;
   struct Part {
     const float *at, *end;
   };
@@ -55,7 +56,7 @@ class Lines {
 };
 
 // One block of C, `columns` wide: all but the last vector are full. What the sums begin with is added in the end: it
-// may come from far, and so may C, and their lines have the whole sum's time.
+// may come from far, and so may C, and their lines, a row of them at a time, have the whole sum's time.
 template <int R, int N>
 void block(const PanelProduct& p, const float* a, const float* b, const float* start, float* c, std::size_t columns,
            Lines fetch) {
@@ -65,15 +66,18 @@ void block(const PanelProduct& p, const float* a, const float* b, const float* s
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) {
-      const std::size_t at = static_cast<std::size_t>(j) * lanes;
-      sums[i][j] = hn::Zero(d);
-      hwy::Prefetch(c + i * p.c_row + at);
-      if (start != nullptr) hwy::Prefetch(start + i * p.start.row + at);
-    }
+    for (int j = 0; j < N; ++j) sums[i][j] = hn::Zero(d);
   const std::int64_t row = p.a.row, a_step = p.a.step, b_step = p.b.row;
+  const int at_once = p.k < R * Lines::kSteps ? R : 1;
+  int ready = 0;  // rows of C that are on their way
   for (std::int64_t left = p.k, steps = 0; left > 0; left -= steps) {
     steps = fetch.next(left);
+    if (ready < R) steps = std::min(left, Lines::kSteps);
+    for (int i = 0; i < at_once && ready < R; ++i, ++ready)
+      for (std::size_t at = 0; at < N * lanes; at += lanes) {
+        hwy::Prefetch(c + ready * p.c_row + at);
+        if (start != nullptr) hwy::Prefetch(start + ready * p.start.row + at);
+      }
     for (std::int64_t k = 0; k < steps; ++k, a += a_step, b += b_step) {
       Vf right[N];
 #pragma GCC unroll 8
