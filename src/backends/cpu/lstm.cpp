@@ -60,15 +60,12 @@ class Lstm final : public CellKernel, LstmOperands {
     const Room room = rooms(lane);
     const float *h = in(kH0, width).read(0, count, room.h[1]), *c = in(kC0, width).read(0, count, room.c[1]);
     const float* bias = Series(call().input(args, kBias), call().dtype, 0).read(0, 4 * width, room.bias);
-    const Series table(call().input(args, kTable), call().dtype, 4 * width);
-    const std::int32_t* rows = nullptr;  // of the table, where it is read as it lies; `start` finds them
+    const bool table = call().has_input(kTable);
+    const std::int32_t* rows = nullptr;  // of the table; `start` finds them
     const auto start = [&](std::int64_t t, float* gates) -> plain::Start {
-      if (table) rows = table_rows(args, call(), kIds, t, block, room.rows);
-      if (table && call().dtype == f32) return {table.read(0, 0, nullptr), 4 * width};
       if (table) {
-        for (std::int64_t row = 0; row < block.rows; ++row) table.read(rows[row], 4 * width, gates + row * 4 * width);
-        rows = nullptr;
-        return {gates, 4 * width};
+        rows = table_rows(args, call(), kIds, t, block, room.rows);
+        return {lane.table, 4 * width};
       }
       if (pre) return {pre.read(t, 4 * count, gates), 4 * width};
       return {bias, 0};
@@ -129,6 +126,10 @@ class Lstm final : public CellKernel, LstmOperands {
               .lengths = kLengths,
               .lane_floats = 1 + (wide ? 6 * width : 8 * width + call.x.features),
               .lane_more = wide ? 0 : 4 * width};
+    if (call.has_input(kTable)) {
+      spec.table = kTable;
+      spec.table_floats = call.table.rows * 4 * width;
+    }
     if (call.has_input(kX)) spec.factors.push_back({{.k = call.x.features, .n = 4 * width, .gates = true}, kInput});
     return spec;
   }

@@ -130,8 +130,16 @@ std::size_t CellKernel::wide_bytes() const {
 std::size_t CellKernel::scratch_bytes() const {
   std::size_t bytes = Lengths::scratch_bytes(call_.has_input(spec_.lengths), call_.shape.batch);
   for (const StepProduct& factor : factors_) bytes += factor.scratch_bytes();
-  return bytes + wide_bytes() + sum_bytes() * static_cast<std::size_t>(sums()) +
+  return bytes + wide_bytes() + table_bytes() + sum_bytes() * static_cast<std::size_t>(sums()) +
          lane_bytes() * static_cast<std::size_t>(blocks_.lanes);
+}
+
+const float* CellKernel::load_table(const RunArgs& args, float* room) const {
+  if (spec_.table_floats == 0 || call_.dtype == f32) return call_.input(args, spec_.table);
+  const auto* halves = static_cast<const bfloat16*>(args.in[call_.in[spec_.table]]);
+  parallel_for(spec_.table_floats, 4096,
+               [&](std::int64_t begin, std::int64_t end) { from_half(halves + begin, end - begin, room + begin); });
+  return room;
 }
 
 void CellKernel::run(const RunArgs& args) {
@@ -150,6 +158,7 @@ void CellKernel::run(const RunArgs& args) {
     weights[f] =
         factors_[f].load(call_.dtype == f32 ? given : wide, memory.take<std::byte>(factors_[f].scratch_bytes()));
   }
+  const float* table = load_table(args, memory.take<float>(table_bytes() / sizeof(float)));
   const std::int64_t stride = static_cast<std::int64_t>(sum_bytes() / sizeof(float));
   auto* sums = memory.take<float>(static_cast<std::size_t>(stride * this->sums()));
   auto* own = memory.take<std::byte>(0);
@@ -157,9 +166,11 @@ void CellKernel::run(const RunArgs& args) {
     auto* scratch = reinterpret_cast<float*>(own + lane * static_cast<std::int64_t>(lane_bytes()));
     const std::int64_t block = first / blocks_.block, which = call_.setting.deterministic ? block : lane;
     if (which == block) std::fill_n(sums + which * stride, stride, 0.f);  // a lane's first block has its number
-    run_block(
-        args,
-        {{shape, lengths, lane, first, rows, lengths.longest(first, rows)}, weights, scratch, sums + which * stride});
+    run_block(args, {.block = {shape, lengths, lane, first, rows, lengths.longest(first, rows)},
+                     .weights = weights,
+                     .table = table,
+                     .scratch = scratch,
+                     .sums = sums + which * stride});
   });
   add_up(sums);
   finish(args, sums);

@@ -188,6 +188,8 @@ class CellKernel : public backend::Kernel {
     std::int64_t lane_more = 0;     // and beside that
     std::int64_t sum_floats = 0;    // sums over all blocks: zero at first, added up in the end
     std::int64_t enough_rows = 64;  // of a block, for its products
+    std::size_t table = 0;          // input that all blocks read as f32
+    std::int64_t table_floats = 0;  // of it; 0: there is none
   };
   CellKernel(CellCall call, Spec spec);
 
@@ -199,6 +201,7 @@ class CellKernel : public backend::Kernel {
   struct Lane {
     SequenceBlock block;
     std::array<const float*, kMostFactors> weights;  // packed
+    const float* table;
     float* scratch;
     float* sums;
   };
@@ -217,6 +220,8 @@ class CellKernel : public backend::Kernel {
  private:
   std::size_t lane_bytes() const;
   std::size_t wide_bytes() const;  // for weights that are not f32
+  std::size_t table_bytes() const { return call_.dtype == f32 ? 0 : float_bytes(spec_.table_floats); }
+  const float* load_table(const backend::RunArgs& args, float* room) const;
   std::size_t sum_bytes() const { return float_bytes(spec_.sum_floats); }
   // One for each lane; where bits must not depend on the threads, one for each block.
   std::int64_t sums() const { return call_.setting.deterministic ? blocks_.count() : blocks_.lanes; }
