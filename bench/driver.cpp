@@ -109,7 +109,8 @@ void Driver::take_turn(Turn& turn, const Request& request, const std::string& wh
   turn.cpu += answer.json.value("cpu_seconds", 0.0), turn.wall += answer.json.value("wall_seconds", 0.0);
 }
 
-void Driver::finish(std::vector<Turn>& turns) {
+std::vector<Record> Driver::finished(std::vector<Turn> turns) const {
+  std::vector<Record> records;
   for (Turn& turn : turns) {
     Record& r = turn.record;
     summarize(r);
@@ -118,7 +119,10 @@ void Driver::finish(std::vector<Turn>& turns) {
     for (const std::string& mode : r.modes)
       if (const double ms = best_median(r, mode); ms < best) best = ms, r.mode = mode;
     if (!r.processes.empty() && !turn.failures.empty()) r.details["failures"] = turn.failures;
+    records.push_back(std::move(r));
   }
+  fill_ratios(records);
+  return records;
 }
 
 std::vector<Record> Driver::measure(const std::string& kind, const Setting& setting,
@@ -145,11 +149,10 @@ std::vector<Record> Driver::measure(const std::string& kind, const Setting& sett
       for (const std::string& mode : turn.modes) best = std::min(best, best_median(turn.record, mode));
       std::erase_if(turn.modes, [&](const auto& mode) { return best_median(turn.record, mode) > kHopeless * best; });
     }
+    // Hours of training are not lost with the last minute.
+    if (kind == "train" && round + 1 < options_.rounds && options_.so_far) options_.so_far(finished(turns));
   }
-  finish(turns);
-  std::vector<Record> records;
-  for (Turn& turn : turns) records.push_back(std::move(turn.record));
-  fill_ratios(records);
+  const std::vector<Record> records = finished(std::move(turns));
   for (const Record& record : records)
     if (options_.keep) options_.keep(record);
   return records;

@@ -26,10 +26,11 @@ struct DriverOptions {
   int epochs = 0;                            // of training; 0: the workload's own
   double budget_seconds = 0;                 // settings that would not end within it are left out; 0: no limit
   std::int64_t seed = 0;
-  std::string command = {};                             // as the user gave it, for the records
-  std::map<std::string, std::string> environment = {};  // of Varve's workers
-  std::function<void(const std::string&)> say = {};     // one line about what is being done
-  std::function<void(const Record&)> keep = {};         // each record as soon as it is complete
+  std::string command = {};                                     // as the user gave it, for the records
+  std::map<std::string, std::string> environment = {};          // of Varve's workers
+  std::function<void(const std::string&)> say = {};             // one line about what is being done
+  std::function<void(const Record&)> keep = {};                 // each record as soon as it is complete
+  std::function<void(const std::vector<Record>&)> so_far = {};  // of training, after each round but the last
 };
 
 class Driver {
@@ -56,7 +57,7 @@ class Driver {
   double elapsed() const;
   void verified(const Setting& setting, std::vector<Turn>& turns);
   void take_turn(Turn& turn, const Request& request, const std::string& where);
-  void finish(std::vector<Turn>& turns);
+  std::vector<Record> finished(std::vector<Turn> turns) const;
 
   DriverOptions options_;
   std::string commit_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "base/text.h"
 #include "bench/request.h"
@@ -224,6 +226,22 @@ RecordFile::RecordFile(std::string path) : path_(std::move(path)) {
 }
 
 void RecordFile::add(const Record& record) {
+  drop_so_far();
+  append(record);
+}
+
+void RecordFile::add_so_far(const std::vector<Record>& records) {
+  if (path_.empty()) return;
+  drop_so_far();
+  complete_ = std::filesystem::file_size(path_);
+  for (const Record& record : records) append(record);
+}
+
+void RecordFile::drop_so_far() {
+  if (complete_) std::filesystem::resize_file(path_, *std::exchange(complete_, std::nullopt));
+}
+
+void RecordFile::append(const Record& record) {
   if (path_.empty()) return;
   std::ofstream file(path_, std::ios::app);
   file << to_json(record).dump() << '\n' << std::flush;

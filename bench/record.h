@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,9 +62,15 @@ class RecordFile {
  public:
   explicit RecordFile(std::string path);  // "": nothing is written
   void add(const Record& record);
+  // Records that are not complete yet: they stand in the file until the next ones come.
+  void add_so_far(const std::vector<Record>& records);
 
  private:
+  void append(const Record& record);
+  void drop_so_far();
+
   std::string path_;
+  std::optional<std::uintmax_t> complete_;  // bytes before those that are not
 };
 std::vector<Record> load_records(const std::string& path);  // Error with the number of the line
 

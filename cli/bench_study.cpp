@@ -55,7 +55,8 @@ void measure(const BenchStudyOptions& options, const bench::StudyPlan& plan, con
                         .epochs = plan.epochs,
                         .command = options.command,
                         .say = [&](const std::string& line) { progress.show(line); },
-                        .keep = [&](const bench::Record& record) { file.add(record); }});
+                        .keep = [&](const bench::Record& record) { file.add(record); },
+                        .so_far = [&](const std::vector<bench::Record>& records) { file.add_so_far(records); }});
   for (std::size_t i = 0; i < left.size(); ++i) {
     driver.at(i, left.size());
     driver.measure(left[i].kind, left[i].setting, plan.frameworks);

@@ -42,7 +42,8 @@ class Run {
             .budget_seconds = options.budget,
             .command = options.command,
             .say = [this](const std::string& line) { progress_.show(line); },
-            .keep = [this](const bench::Record& record) { file_.add(record); }};
+            .keep = [this](const bench::Record& record) { file_.add(record); },
+            .so_far = [this](const std::vector<bench::Record>& records) { file_.add_so_far(records); }};
   }
   Progress progress_{0};
   bench::RecordFile file_;

@@ -114,6 +114,25 @@ TEST(Records, LiesAreRefused) {
   EXPECT_THROW(record_from_json(json::array()), Error);
 }
 
+TEST(Records, WhatIsNotCompleteGivesWayToWhatComesNext) {
+  const test::WorkingFolder folder;
+  const auto names = [] {
+    std::string all;
+    for (const Record& record : load_records("r.jsonl")) all += record.framework + " ";
+    return all;
+  };
+  RecordFile file("r.jsonl");
+  file.add(example("first"));
+  file.add_so_far({example("a"), example("b")});
+  EXPECT_EQ(names(), "first a b ");
+  file.add_so_far({example("c")});
+  EXPECT_EQ(names(), "first c ");
+  file.add(example("last"));
+  file.add(example("more"));
+  EXPECT_EQ(names(), "first last more ");
+  RecordFile("").add_so_far({example("nowhere")});
+}
+
 TEST(Records, ADamagedFileIsNamedWithItsLine) {
   const test::WorkingFolder folder;
   RecordFile("r.jsonl").add(example());
