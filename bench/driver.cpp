@@ -139,6 +139,8 @@ std::vector<Record> Driver::measure(const std::string& kind, const Setting& sett
   for (int round = 0; round < options_.rounds; ++round) {
     Request asked = request(kind, setting);
     const std::unique_ptr<Scratch> files = kind == "train" ? training_files(setting, round, asked) : nullptr;
+    if (round > 0 && files)
+      for (Turn& turn : turns) turn.record.seeds.push_back(asked.seed);
     const std::string where = cat(setting.str(), " · round ", round + 1, "/", options_.rounds);
     for (Turn& turn : turns) {
       for (const std::string& mode : std::vector<std::string>(turn.modes)) {
@@ -170,6 +172,7 @@ std::unique_ptr<Scratch> Driver::training_files(const Setting& setting, int roun
   asked.target = setting.workload->protocol.target;
   Request write = asked;
   write.task = "files";
+  write.device = "cpu";  // whatever they are trained on
   say(cat(setting.workload->name, ": reading ", setting.workload->protocol.data));
   const Answer written = ask(find_framework("varve"), write, options_.limit_seconds);
   if (!written.ok()) throw Error(cat(setting.workload->name, ": ", written.json.value("reason", "")));

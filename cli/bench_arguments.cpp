@@ -85,6 +85,9 @@ void add_comparisons(CLI::App& bench, const AddCommand& add, SuiteOptions& suite
       [&] { return bench_train(suite); }, kTrainingHelp);
   add_sweep(*train, suite), add_timing(*train, suite);
   train->add_option("--epochs", suite.epochs, "the study's own unless given")->check(CLI::Range(1, 100000));
+  train->add_option("--seed", suite.seed, "of the first round; each round after it has the next one")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
+      ->capture_default_str();
   CLI::App* quick = add(
       bench, "quick", "The small tier of `step`: ends within five minutes on two cores",
       [&] { return bench_quick(suite); }, "Example: varve bench quick json=quick.jsonl");

@@ -40,6 +40,7 @@ class Run {
             .all_modes = options.budget == 0,
             .epochs = options.epochs,
             .budget_seconds = options.budget,
+            .seed = options.seed,
             .command = options.command,
             .say = [this](const std::string& line) { progress_.show(line); },
             .keep = [this](const bench::Record& record) { file_.add(record); },

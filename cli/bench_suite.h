@@ -12,14 +12,15 @@ namespace varve::cli {
 // What they have in common.
 struct SuiteOptions {
   bench::SweepText sweep = {};
-  int repeat = 3;      // rounds
-  int samples = 5;     // in each round, at least
-  double seconds = 1;  // of sampling in each round, at least
-  double most = 30;    // at most
-  double limit = 900;  // seconds of a process
-  double budget = 0;   // seconds of all of it; 0: no limit
-  int epochs = 0;      // of training; 0: the workload's own
-  int rows = 25;       // of `explain`
+  int repeat = 3;         // rounds
+  int samples = 5;        // in each round, at least
+  double seconds = 1;     // of sampling in each round, at least
+  double most = 30;       // at most
+  double limit = 900;     // seconds of a process
+  double budget = 0;      // seconds of all of it; 0: no limit
+  int epochs = 0;         // of training; 0: the workload's own
+  std::int64_t seed = 0;  // of the first round of training
+  int rows = 25;          // of `explain`
   bool unverified = false;
   std::string json = {};     // where records are added; "": nowhere
   std::string command = {};  // as the user wrote it

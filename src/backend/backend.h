@@ -78,7 +78,8 @@ class Backend {
   virtual std::vector<Claim> claims(const Site& site) const = 0;  // larger patterns first; refusals with reasons
   virtual Claim claim_group(const Group& group) const { return Claim::no(name(), cat_group(group)); }
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
-  virtual bool executes() const { return true; }                              // false: compiles only
+  virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
+  virtual bool executes() const { return true; }         // false: compiles only
   // Groups may run over packed state: all operands of one layout, flat.
   virtual bool packed_groups() const { return false; }
 

@@ -23,7 +23,7 @@ namespace {
 std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend,
                                           std::vector<Layout> layouts, const std::vector<bool>& parameters) {
   const Trace recording;  // decompositions record nodes that nobody may evaluate
-  Draft draft = select(optimize(graph), backend, std::move(layouts));
+  Draft draft = select(optimize(backend.gains_from(bf16) ? graph : widen(graph)), backend, std::move(layouts));
   draft.parameters = parameters;
   if (backend.fuses()) fuse(draft);
   resolve_views(draft);

@@ -17,6 +17,7 @@ struct Pass {
   const char* name;
   ir::Graph (*run)(const ir::Graph& graph);
 };
+ir::Graph widen(const ir::Graph& graph);              // bf16 within a program as f32: for backends that gain nothing
 ir::Graph simplify(const ir::Graph& graph);           // identities, algebra, stable forms
 ir::Graph remove_duplicates(const ir::Graph& graph);  // equal pure calls once
 ir::Graph multiply_tables(const ir::Graph& graph);    // products of embedded rows as products of their table

@@ -30,6 +30,13 @@ void settle_amx() {
   (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+// Asked of oneDNN, so that DNNL_MAX_CPU_ISA is obeyed; but asking settles the matter, so the limit goes first. Each
+// value's bits contain those of the instruction sets below it.
+bool may_use(int isa) {
+  limit_isa();
+  return (static_cast<int>(dnnl_get_effective_cpu_isa()) & isa) == isa;
+}
+
 }  // namespace
 
 void limit_isa() {
@@ -38,12 +45,13 @@ void limit_isa() {
 }
 
 bool has_bf16() {
-  // Asked of oneDNN, so that DNNL_MAX_CPU_ISA is obeyed; but asking settles the matter, so the limit goes first. Each
-  // value's bits contain those of the instruction sets below it.
-  limit_isa();
-  constexpr int kBf16 = dnnl_cpu_isa_avx512_core_bf16;
-  static const bool present = (static_cast<int>(dnnl_get_effective_cpu_isa()) & kBf16) == kBf16;
+  static const bool present = may_use(dnnl_cpu_isa_avx512_core_bf16);
   return present;
+}
+
+bool gains_from_bf16() {
+  static const bool gains = has_bf16() && (!cpu_has_amx() || may_use(dnnl_cpu_isa_avx512_core_amx));
+  return gains;
 }
 
 std::string version() {
