@@ -226,26 +226,30 @@ RecordFile::RecordFile(std::string path) : path_(std::move(path)) {
 }
 
 void RecordFile::add(const Record& record) {
-  drop_so_far();
-  append(record);
+  write({record});
+  so_far_.reset();
 }
 
-void RecordFile::add_so_far(const std::vector<Record>& records) {
+void RecordFile::add_so_far(const std::vector<Record>& records) { write(records); }
+
+// What is replaced stays until the new file is whole. Where somebody else has written meanwhile, nothing is replaced.
+void RecordFile::write(const std::vector<Record>& records) {
   if (path_.empty()) return;
-  drop_so_far();
-  complete_ = std::filesystem::file_size(path_);
-  for (const Record& record : records) append(record);
-}
-
-void RecordFile::drop_so_far() {
-  if (complete_) std::filesystem::resize_file(path_, *std::exchange(complete_, std::nullopt));
-}
-
-void RecordFile::append(const Record& record) {
-  if (path_.empty()) return;
+  std::string lines;
+  for (const Record& record : records) lines += to_json(record).dump() + '\n';
+  std::error_code gone;
+  const std::uintmax_t size = std::filesystem::file_size(path_, gone);
+  if (so_far_ && !gone && size == so_far_->second) {
+    const std::size_t begin = so_far_->first;
+    save_text(path_, load_text(path_).substr(0, begin) + lines);
+    so_far_ = {begin, begin + lines.size()};
+    return;
+  }
   std::ofstream file(path_, std::ios::app);
-  file << to_json(record).dump() << '\n' << std::flush;
+  file << lines << std::flush;
   if (!file) throw Error(cat(path_, ": cannot be written: ", std::strerror(errno)));
+  const std::size_t begin = gone ? 0 : size;
+  so_far_ = {begin, begin + lines.size()};
 }
 
 std::vector<Record> load_records(const std::string& path) {

@@ -66,11 +66,11 @@ class RecordFile {
   void add_so_far(const std::vector<Record>& records);
 
  private:
-  void append(const Record& record);
-  void drop_so_far();
+  void write(const std::vector<Record>& records);
 
   std::string path_;
-  std::optional<std::uintmax_t> complete_;  // bytes before those that are not
+  // Where the incomplete ones stand, while they do: bytes of the file.
+  std::optional<std::pair<std::size_t, std::size_t>> so_far_;
 };
 std::vector<Record> load_records(const std::string& path);  // Error with the number of the line
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "temporary_folder.h"
@@ -130,6 +131,14 @@ TEST(Records, WhatIsNotCompleteGivesWayToWhatComesNext) {
   file.add(example("last"));
   file.add(example("more"));
   EXPECT_EQ(names(), "first last more ");
+  file.add_so_far({example("d")});
+  RecordFile("r.jsonl").add(example("another's"));
+  file.add(example("e"));
+  EXPECT_EQ(names(), "first last more d another's e ");  // what another program has added is not lost
+  file.add_so_far({example("f")});
+  std::filesystem::remove("r.jsonl");
+  file.add(example("g"));
+  EXPECT_EQ(names(), "g ");
   RecordFile("").add_so_far({example("nowhere")});
 }
 
