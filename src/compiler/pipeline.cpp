@@ -20,10 +20,18 @@ ir::Graph optimize(ir::Graph graph) {
 
 namespace {
 
+// In types that the backend gains from.
+ir::Graph in_gainful_types(const ir::Graph& graph, const backend::Backend& backend) {
+  if (backend.gains_from(bf16)) return graph;
+  ir::Graph wide = widen(graph);
+  ir::verify(wide, "widen");
+  return wide;
+}
+
 std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend,
                                           std::vector<Layout> layouts, const std::vector<bool>& parameters) {
   const Trace recording;  // decompositions record nodes that nobody may evaluate
-  Draft draft = select(optimize(backend.gains_from(bf16) ? graph : widen(graph)), backend, std::move(layouts));
+  Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts));
   draft.parameters = parameters;
   if (backend.fuses()) fuse(draft);
   resolve_views(draft);

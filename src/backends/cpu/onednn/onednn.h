@@ -54,8 +54,7 @@ void limit_isa();
 
 // True when the CPU multiplies bf16 in hardware; otherwise oneDNN emulates it, slower than f32.
 bool has_bf16();
-// And that this is faster than f32 there: Intel's AVX-512 makes half as many such products as f32 ones in the same
-// time, each twice as long; only its tiles gain.
+// And that this is faster than f32 there: measured, it is on AMD's AVX-512, and is not on Intel's without the tiles.
 bool gains_from_bf16();
 
 // Such as "2.6.3".
