@@ -8,9 +8,16 @@
 namespace varve::backend {
 
 std::string ErrorWord::text() const {
-  const std::size_t at = what_->find("{}");
-  if (at == std::string::npos) return cat(*what_, " Got ", value_, ".");
-  return cat(what_->substr(0, at), value_, what_->substr(at + 2));
+  const std::string* what = what_;
+  std::int64_t value = value_;
+  if (shared_.word && *shared_.word) {
+    const std::uint64_t word = *shared_.word;
+    what = shared_.text(static_cast<int>(word >> 48) - 1);
+    value = static_cast<std::int64_t>(word << 16) >> 16;  // the sign of 48 bits
+  }
+  const std::size_t at = what->find("{}");
+  if (at == std::string::npos) return cat(*what, " Got ", value, ".");
+  return cat(what->substr(0, at), value, what->substr(at + 2));
 }
 
 bool Site::is_output(const ir::Value& value) const {

@@ -8,17 +8,25 @@
 #include <utility>
 #include <vector>
 
+#include "backend/device.h"
 #include "backend/kernel.h"
 #include "ir/graph.h"
 
 namespace varve::backend {
 
+// What was chosen for a whole program, beyond what its graph says.
+struct Choices {
+  bool tf32 = false;  // products of f32 may round their operands to 10 bits of mantissa
+};
+
 // A node and its neighbourhood.
 class Site {
  public:
   Site(const ir::Graph& graph, const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users,
-       ir::NodePtr root)
-      : graph_(graph), users_(users), root_(std::move(root)) {}
+       ir::NodePtr root, Choices choices = {})
+      : graph_(graph), users_(users), root_(std::move(root)), choices_(choices) {}
+
+  const Choices& choices() const { return choices_; }
 
   const ir::NodePtr& root() const { return root_; }
   const ir::Node& node() const { return *root_; }
@@ -33,6 +41,7 @@ class Site {
   const ir::Graph& graph_;
   const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash>& users_;
   ir::NodePtr root_;
+  Choices choices_;
 };
 
 // What a kernel asks of an input's memory.
@@ -82,6 +91,8 @@ class Backend {
   virtual bool executes() const { return true; }         // false: compiles only
   // Groups may run over packed state: all operands of one layout, flat.
   virtual bool packed_groups() const { return false; }
+  // Where kernels run and operands must lie; null: the processor and its memory.
+  virtual Device* device() const { return nullptr; }
 
  private:
   static std::string cat_group(const Group& group);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,22 @@ namespace varve::backend {
 // Where indexing kernels note what they refused to touch. The first note wins; it is read after the run.
 class ErrorWord {
  public:
+  // A device cannot call note(): it writes the number of a text, plus one, and the value's low 48 bits into one word.
+  struct Shared {
+    volatile std::uint64_t* word = nullptr;
+    std::function<const std::string*(int number)> text;
+    std::function<void()> release;
+  };
+
+  ErrorWord() = default;
+  ErrorWord(const ErrorWord&) = delete;
+  ErrorWord& operator=(const ErrorWord&) = delete;
+  ~ErrorWord() {
+    if (shared_.release) shared_.release();
+  }
+  void share(Shared shared) { shared_ = std::move(shared); }
+  volatile std::uint64_t* word() const { return shared_.word; }
+
   void note(const std::string& what, std::int64_t value) {
     bool expected = false;
     if (taken_.compare_exchange_strong(expected, true)) {
@@ -24,18 +41,20 @@ class ErrorWord {
       set_.store(true, std::memory_order_release);
     }
   }
-  bool set() const { return set_.load(std::memory_order_acquire); }
+  bool set() const { return set_.load(std::memory_order_acquire) || (shared_.word && *shared_.word != 0); }
   std::string text()
       const;  // the value where the text says {}, or at its end: "gather: … out of range [0, 10). Got 12."
   void clear() {
     set_ = false;
     taken_ = false;
+    if (shared_.word) *shared_.word = 0;
   }
 
  private:
   std::atomic<bool> taken_{false}, set_{false};
   const std::string* what_ = nullptr;
   std::int64_t value_ = 0;
+  Shared shared_;
 };
 
 struct RunArgs {

@@ -61,7 +61,7 @@ io::SafetensorsHeader read_header(Reader& file) {
 
 Tensor read_tensor(Reader& file, const TensorType& type) {
   const std::shared_ptr<ir::Array> array = ir::new_array(type);
-  void* const data = array->storage->data;
+  void* const data = array->storage->data();
   file.read(data, type.bytes());
   // Bytes other than 0 and 1 in a bool array would be undefined behaviour later on.
   if (type.dtype == boolean) convert(data, boolean, data, boolean, type.shape.numel());

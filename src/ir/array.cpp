@@ -1,6 +1,7 @@
 #include "ir/array.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "base/convert.h"
 #include "base/memory.h"
@@ -10,16 +11,32 @@ namespace varve::ir {
 Storage::~Storage() {
   if (release)
     release();
-  else if (data)
-    varve::release(data, bytes);
+  else if (data_)
+    varve::release(data_, bytes);
 }
 
-std::shared_ptr<Storage> new_storage(std::size_t bytes) {
-  auto storage = std::make_shared<Storage>();
-  storage->data = allocate(bytes);
-  storage->bytes = bytes;
-  return storage;
+namespace {
+std::mutex& fetch_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
+}  // namespace
+
+void* Storage::fetched() const {
+  const std::lock_guard lock(fetch_mutex());
+  if (!far_) return data_;  // another thread was first
+  if (!data_) data_ = allocate(bytes);
+  remote_->fetch(data_);
+  far_ = false;
+  return data_;
+}
+
+void Storage::written_there() {
+  const std::lock_guard lock(fetch_mutex());
+  far_ = true;
+}
+
+std::shared_ptr<Storage> new_storage(std::size_t bytes) { return std::make_shared<Storage>(bytes, allocate(bytes)); }
 
 std::shared_ptr<Array> new_array(const TensorType& type) {
   auto array = std::make_shared<Array>();
@@ -58,7 +75,7 @@ void read_elements(const Array& array, void* out, DType dtype) {
   const std::int64_t stride = array.type.shape.rank() ? array.layout.strides.back() : 1;
   for_each_row(array, [&](std::int64_t offset, std::int64_t place, std::int64_t columns) {
     for (std::int64_t i = 0; i < columns; ++i) {
-      const auto* element = static_cast<const std::byte*>(array.storage->data) +
+      const auto* element = static_cast<const std::byte*>(array.storage->data()) +
                             (offset + i * stride) * static_cast<std::int64_t>(size_of(from));
       convert(element, from, static_cast<std::byte*>(out) + (place + i) * static_cast<std::int64_t>(size_of(dtype)),
               dtype, 1);

@@ -10,17 +10,48 @@
 
 namespace varve::ir {
 
-// Memory with one owner: our allocator, or a user's block with his release function.
-struct Storage {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  std::function<void()> release;             // empty: came from our allocator
-  std::shared_ptr<const std::string> error;  // what went wrong while this was computed; thrown at the next read
+// Bytes in the memory of a device, which the processor cannot read in place.
+class Remote {
+ public:
+  virtual ~Remote() = default;
+  virtual void fetch(void* to) = 0;  // waits for what computes them; throws Error when that failed
 
-  Storage() = default;
+  const void* device = nullptr;  // whose memory
+  void* address = nullptr;       // there
+  std::size_t bytes = 0;
+};
+
+// Bytes with one owner: in the processor's memory (our allocator's, or a user's block with his release function), in a
+// device's, or in both.
+class Storage {
+ public:
+  Storage(std::size_t size, void* memory, std::function<void()> free_memory = {})
+      : bytes(size), release(std::move(free_memory)), data_(memory) {}
+  explicit Storage(std::shared_ptr<Remote> remote) : bytes(remote->bytes), remote_(std::move(remote)), far_(true) {}
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage();
+
+  // Where the processor reads and writes them: fetched first when a device has the newest. What it writes to bytes that
+  // a device has read before must be announced.
+  void* data() const { return far_.load(std::memory_order_acquire) ? fetched() : data_; }
+  void written_here() { remote_ = nullptr; }
+
+  // The copy that a device may read, or null; and the word that it has written it, so that ours is stale.
+  const std::shared_ptr<Remote>& remote() const { return remote_; }
+  void set_remote(std::shared_ptr<Remote> remote) { remote_ = std::move(remote); }
+  void written_there();
+  bool is_far() const { return far_.load(std::memory_order_acquire); }  // the newest bytes are on a device alone
+
+  const std::size_t bytes;
+  const std::function<void()> release;       // empty: came from our allocator
+  std::shared_ptr<const std::string> error;  // what went wrong while this was computed; thrown at the next read
+
+ private:
+  void* fetched() const;
+  mutable void* data_ = nullptr;
+  std::shared_ptr<Remote> remote_;
+  mutable std::atomic<bool> far_{false};
 };
 std::shared_ptr<Storage> new_storage(std::size_t bytes);  // throws OutOfMemory
 
@@ -30,7 +61,7 @@ struct Array {
   std::shared_ptr<Storage> storage;
 
   const std::byte* data() const {
-    return static_cast<const std::byte*>(storage->data) +
+    return static_cast<const std::byte*>(storage->data()) +
            layout.offset * static_cast<std::int64_t>(size_of(type.dtype));
   }
   bool contiguous() const { return is_contiguous(type.shape, layout); }

@@ -239,7 +239,7 @@ void run(const Pending& pending, CachedProgram& program) {
   std::vector<std::shared_ptr<ir::Array>> results;
   for (std::size_t i = 0; i < pending.outputs.size(); ++i) {
     results.push_back(ir::new_array(pending.outputs[i].type()));
-    execution.bind_output(static_cast<int>(i), results.back()->storage->data);
+    execution.bind_output(static_cast<int>(i), results.back()->storage->data());
   }
   execution.errors().clear();
   execution.run();
@@ -266,7 +266,7 @@ void clear_cache() {
 
 std::shared_ptr<ir::Array> scalar_array(const ir::Node& fill) {
   auto array = ir::new_array(fill.types[0]);
-  fill_scalar(fill, array->storage->data);
+  fill_scalar(fill, array->storage->data());
   return array;
 }
 

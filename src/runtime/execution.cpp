@@ -41,7 +41,7 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena)
   }
   if (own_arena && plan_->arena_bytes) {
     arena_ = ir::new_storage(plan_->arena_bytes);
-    bind_arena(arena_->data);
+    bind_arena(arena_->data());
   }
 }
 

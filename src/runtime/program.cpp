@@ -23,7 +23,7 @@ bool exclusive(const Tensor& held) {
 Tensor copied(const Tensor& value) {
   const std::shared_ptr<const ir::Array> from = array_of(value);
   auto to = ir::new_array(from->type);
-  ir::read_elements(*from, to->storage->data, from->type.dtype);
+  ir::read_elements(*from, to->storage->data(), from->type.dtype);
   return Tensor(ir::Value{ir::constant_node(to), 0});
 }
 
@@ -95,10 +95,10 @@ const void* Program::repacked(std::size_t variable, const void* data) {
   if (!copy.storage)
     copy.storage = ir::new_storage(layout.bytes());
   else if (copy.version == version)
-    return copy.storage->data;
-  layout.pack(data, copy.storage->data);
+    return copy.storage->data();
+  layout.pack(data, copy.storage->data());
   copy.version = version;
-  return copy.storage->data;
+  return copy.storage->data();
 }
 
 // A tensor of this result's type that nobody holds any more, or a new one.
@@ -118,7 +118,7 @@ void Program::bind_results(std::vector<Tensor>& results) {
     Tensor& result = fresh_result(o);
     const std::shared_ptr<const ir::Array> array = array_of(result);
     array->storage->error = nullptr;
-    execution_->bind_output(static_cast<int>(o), array->storage->data);
+    execution_->bind_output(static_cast<int>(o), array->storage->data());
     results[o] = result;
   }
 }
@@ -142,7 +142,7 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
     for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
       if (!traced_.constants[c]->contiguous()) {
         auto copy = ir::new_array(traced_.constants[c]->type);
-        ir::read_elements(*traced_.constants[c], copy->storage->data, copy->type.dtype);
+        ir::read_elements(*traced_.constants[c], copy->storage->data(), copy->type.dtype);
         traced_.constants[c] = copy;
       }
       execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c),
@@ -150,9 +150,9 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
     }
     execution_ = std::move(execution);
   }
-  if (arena && arena->data != bound_arena_) {
-    execution_->bind_arena(arena->data);
-    bound_arena_ = arena->data;
+  if (arena && arena->data() != bound_arena_) {
+    execution_->bind_arena(arena->data());
+    bound_arena_ = arena->data();
   }
   bind_args(args);
   bind_variables();

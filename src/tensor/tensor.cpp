@@ -72,7 +72,7 @@ const void* Tensor::data() const {
   array = node_->slots[static_cast<std::size_t>(index_)].value();
   if (array->contiguous()) return array->data();
   auto copy = ir::new_array(array->type);
-  ir::read_elements(*array, copy->storage->data, array->type.dtype);
+  ir::read_elements(*array, copy->storage->data(), array->type.dtype);
   node_->slots[static_cast<std::size_t>(index_)].publish(copy);
   return copy->data();
 }
@@ -82,7 +82,7 @@ void Tensor::read_raw(void* out, DType dtype) const { ir::read_elements(*read(no
 namespace detail {
 Tensor from_bytes(const void* data, TensorType type) {
   auto array = ir::new_array(type);
-  if (type.bytes()) std::memcpy(array->storage->data, data, type.bytes());
+  if (type.bytes()) std::memcpy(array->storage->data(), data, type.bytes());
   return Tensor(ir::Value{ir::constant_node(array), 0});
 }
 }  // namespace detail
@@ -92,10 +92,9 @@ Tensor from_memory(const void* data, TensorType type, std::function<void()> rele
   auto array = std::make_shared<ir::Array>();
   array->type = type;
   array->layout = contiguous(type.shape);
-  array->storage = std::make_shared<ir::Storage>();
-  array->storage->data = const_cast<void*>(data);  // never written: a program that updates a variable copies it first
-  array->storage->bytes = type.bytes();
-  array->storage->release = release ? std::move(release) : [] {};
+  // Never written: a program that updates a variable copies it first.
+  array->storage = std::make_shared<ir::Storage>(
+      type.bytes(), const_cast<void*>(data), release ? std::move(release) : [] {});
   return Tensor(ir::Value{ir::constant_node(array), 0});
 }
 

@@ -118,7 +118,7 @@ void keep_for_gradient(const ir::NodePtr& node) { kept.push_back(node); }
 void unpack(Variable::State& state) {
   if (!state.packed) return;
   auto array = ir::new_array(state.type);
-  state.layout->unpack(state.packed->data, array->storage->data);
+  state.layout->unpack(state.packed->data(), array->storage->data());
   state.held = Tensor(ir::Value{ir::constant_node(array), 0});
   state.packed = nullptr;
   state.layout = nullptr;

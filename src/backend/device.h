@@ -1,0 +1,40 @@
+// Where kernels of a backend run when the processor cannot reach their memory: allocation, copies, and work in order.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "ir/array.h"
+
+namespace varve::backend {
+
+// Work that was recorded once and runs again as a whole.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay() = 0;  // returns at once; work of one device runs in order
+};
+
+struct DeviceMemory {
+  std::int64_t held = 0, peak = 0, total = 0;  // bytes of our allocator now and at most; bytes of the device
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::shared_ptr<ir::Remote> allocate(std::size_t bytes) = 0;  // throws OutOfMemory
+  // From the processor's memory, which may change as soon as this returns.
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device
+  // Kernels and copies that `work` starts are kept, not run.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
+  virtual void wait() = 0;                    // until everything started has ended; throws what went wrong there
+  virtual void share(ErrorWord& errors) = 0;  // kernels given this word can note in it
+  virtual std::vector<double> time(const std::vector<std::function<void()>>& pieces) = 0;  // runs them, seconds of each
+  virtual DeviceMemory memory() const = 0;
+};
+
+}  // namespace varve::backend

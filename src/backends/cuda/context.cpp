@@ -1,0 +1,337 @@
+#include "backends/cuda/context.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+#include "backends/cuda/status.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+
+// ---- memory
+
+class Allocation final : public ir::Remote {
+ public:
+  Allocation(Context& context, std::size_t size) : context_(context) {
+    device = &context;
+    bytes = size;
+    CUdeviceptr pointer = 0;
+    context.make_current();
+    const CUresult status = cuMemAlloc(&pointer, std::max<std::size_t>(size, 256));
+    if (status != CUDA_SUCCESS) fail(size, status);
+    address = reinterpret_cast<void*>(pointer);
+    const std::lock_guard lock(context.mutex_);
+    context.held_ += static_cast<std::int64_t>(size);
+    context.peak_ = std::max(context.peak_, context.held_);
+  }
+  ~Allocation() override {
+    context_.make_current();
+    cuMemFree(reinterpret_cast<CUdeviceptr>(address));  // waits for work that uses it
+    const std::lock_guard lock(context_.mutex_);
+    context_.held_ -= static_cast<std::int64_t>(bytes);
+  }
+  void fetch(void* to) override {
+    context_.make_current();
+    if (bytes)
+      check(cuMemcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(address), bytes, context_.stream_),
+            "cuMemcpyDtoHAsync");
+    context_.wait();
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t size, CUresult status) const {
+    if (status != CUDA_ERROR_OUT_OF_MEMORY) check(status, "cuMemAlloc");
+    std::size_t free = 0, total = 0;
+    cuMemGetInfo(&free, &total);
+    throw OutOfMemory(cat("out of memory on ", context_.gpu_.name, ": could not allocate ", human_bytes(size), "; ",
+                          human_bytes(static_cast<std::uint64_t>(context_.held_)), " held by this process, ",
+                          human_bytes(free), " of ", human_bytes(total),
+                          " free. Try a smaller batch, or release tensors that are no longer needed."));
+  }
+  Context& context_;
+};
+
+// Pinned memory in which uploads wait for their turn: what was given may change at once, and nothing stalls until the
+// ring is full.
+class Context::Ring {
+ public:
+  static constexpr std::size_t kSlots = 4;
+  static constexpr std::size_t kSlotBytes = std::size_t{8} << 20;
+
+  Ring() {
+    check(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    for (Slot& slot : slots_) {
+      check(cuMemHostAlloc(&slot.memory, kSlotBytes, 0), "cuMemHostAlloc");
+      check(cuEventCreate(&slot.done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    }
+    check(cuEventCreate(&order_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  }
+  ~Ring() {
+    for (Slot& slot : slots_) {
+      cuEventDestroy(slot.done);
+      cuMemFreeHost(slot.memory);
+    }
+    cuEventDestroy(order_);
+    cuStreamDestroy(stream_);
+  }
+
+  // The copy runs beside the kernels on a stream of its own, after what was started before it.
+  void upload(CUdeviceptr to, const std::byte* from, std::size_t bytes, CUstream work) {
+    check(cuEventRecord(order_, work), "cuEventRecord");
+    check(cuStreamWaitEvent(stream_, order_, 0), "cuStreamWaitEvent");
+    while (bytes > 0) {
+      Slot& slot = slots_[next_++ % kSlots];
+      check(cuEventSynchronize(slot.done), "cuEventSynchronize");
+      const std::size_t part = std::min(bytes, kSlotBytes);
+      std::memcpy(slot.memory, from, part);
+      check(cuMemcpyHtoDAsync(to, slot.memory, part, stream_), "cuMemcpyHtoDAsync");
+      check(cuEventRecord(slot.done, stream_), "cuEventRecord");
+      check(cuStreamWaitEvent(work, slot.done, 0), "cuStreamWaitEvent");
+      to += part;
+      from += part;
+      bytes -= part;
+    }
+  }
+
+ private:
+  struct Slot {
+    void* memory = nullptr;
+    CUevent done = nullptr;
+  };
+  Slot slots_[kSlots];
+  CUevent order_ = nullptr;
+  CUstream stream_ = nullptr;
+  std::size_t next_ = 0;
+};
+
+// ---- errors that kernels note
+
+struct Context::Words {
+  static constexpr std::size_t kWords = 4096;
+  volatile std::uint64_t* host = nullptr;  // pinned; kernels write it through the same address
+  std::vector<std::size_t> free;
+  std::deque<std::string> texts;  // addresses stay
+  std::unordered_map<std::string, int> numbers;
+};
+
+// ---- the context
+
+Context::Context(Gpu gpu) : gpu_(std::move(gpu)) {
+  CUdevice device = 0;
+  check(cuDeviceGet(&device, gpu_.ordinal), "cuDeviceGet");
+  check(cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+  make_current();
+  check(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  ring_ = std::make_unique<Ring>();
+  words_ = std::make_unique<Words>();
+  void* words = nullptr;
+  check(cuMemHostAlloc(&words, Words::kWords * 8, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE),
+        "cuMemHostAlloc");
+  words_->host = static_cast<volatile std::uint64_t*>(words);
+  for (std::size_t w = Words::kWords; w-- > 0;) words_->free.push_back(w);
+}
+
+Context::~Context() = default;  // never runs: the context lives as long as the process
+
+void Context::make_current() const {
+  thread_local CUcontext current = nullptr;
+  if (current == context_) return;
+  check(cuCtxSetCurrent(context_), "cuCtxSetCurrent");
+  current = context_;
+}
+
+int Context::note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  const auto [known, added] = words_->numbers.emplace(text, static_cast<int>(words_->texts.size()));
+  if (added) words_->texts.push_back(text);
+  return known->second;
+}
+
+void Context::share(backend::ErrorWord& errors) {
+  std::size_t word = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (words_->free.empty())
+      throw Error(cat("more than ", Words::kWords, " programs are alive on the GPU. Release some."));
+    word = words_->free.back();
+    words_->free.pop_back();
+  }
+  volatile std::uint64_t* const address = words_->host + word;
+  *address = 0;
+  errors.share({address,
+                [this](int number) {
+                  const std::lock_guard lock(mutex_);
+                  return &words_->texts[static_cast<std::size_t>(number)];
+                },
+                [this, word] {
+                  const std::lock_guard lock(mutex_);
+                  words_->free.push_back(word);
+                }});
+}
+
+std::shared_ptr<ir::Remote> Context::allocate(std::size_t bytes) { return std::make_shared<Allocation>(*this, bytes); }
+
+void Context::upload(void* to, const void* from, std::size_t bytes) {
+  make_current();
+  const std::lock_guard lock(mutex_);
+  ring_->upload(reinterpret_cast<CUdeviceptr>(to), static_cast<const std::byte*>(from), bytes, stream_);
+}
+
+void Context::copy(void* to, const void* from, std::size_t bytes) {
+  make_current();
+  if (bytes)
+    check(cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+          "cuMemcpyDtoDAsync");
+}
+
+void Context::wait() {
+  make_current();
+  check(cuStreamSynchronize(stream_), "cuStreamSynchronize");
+}
+
+backend::DeviceMemory Context::memory() const {
+  return {.held = held_, .peak = peak_, .total = static_cast<std::int64_t>(gpu_.memory)};
+}
+
+namespace {
+
+class GraphRecording final : public backend::Recording {
+ public:
+  GraphRecording(Context& context, CUgraphExec graph) : context_(context), graph_(graph) {}
+  ~GraphRecording() override {
+    cuStreamSynchronize(context_.stream());
+    cuGraphExecDestroy(graph_);
+  }
+  void replay() override { check(cuGraphLaunch(graph_, context_.stream()), "cuGraphLaunch"); }
+
+ private:
+  Context& context_;
+  CUgraphExec graph_;
+};
+
+struct OwnedGraph {
+  CUgraph graph = nullptr;
+  ~OwnedGraph() {
+    if (graph) cuGraphDestroy(graph);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Recording> Context::record(const std::function<void()>& work) {
+  make_current();
+  check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
+  OwnedGraph owned;
+  try {
+    work();
+  } catch (...) {
+    cuStreamEndCapture(stream_, &owned.graph);
+    throw;
+  }
+  check(cuStreamEndCapture(stream_, &owned.graph), "cuStreamEndCapture");
+  CUgraphExec executable = nullptr;
+  check(cuGraphInstantiate(&executable, owned.graph, 0), "cuGraphInstantiate");
+  return std::make_unique<GraphRecording>(*this, executable);
+}
+
+std::vector<double> Context::time(const std::vector<std::function<void()>>& pieces) {
+  make_current();
+  std::vector<CUevent> events(pieces.size() + 1, nullptr);
+  for (CUevent& event : events) check(cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+  check(cuEventRecord(events[0], stream_), "cuEventRecord");
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    pieces[i]();
+    check(cuEventRecord(events[i + 1], stream_), "cuEventRecord");
+  }
+  wait();
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    float ms = 0;
+    check(cuEventElapsedTime(&ms, events[i], events[i + 1]), "cuEventElapsedTime");
+    seconds.push_back(static_cast<double>(ms) * 1e-3);
+  }
+  for (const CUevent event : events) cuEventDestroy(event);
+  return seconds;
+}
+
+// ---- the GPU of this process
+
+namespace {
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  check(cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+constexpr int kOldestMajor = 8;
+constexpr int kOldestDriver = 13000;
+
+Gpu open(int ordinal) {
+  if (const CUresult status = cuInit(0); status != CUDA_SUCCESS)
+    throw Error(cat("no NVIDIA GPU can be used: cuInit says ", text_of(status),
+                    ". Check that `nvidia-smi` shows a GPU, or use device=cpu."));
+  int driver = 0, count = 0;
+  check(cuDriverGetVersion(&driver), "cuDriverGetVersion");
+  if (driver < kOldestDriver)
+    throw Error(cat("the NVIDIA driver supports CUDA ", driver / 1000, ".", driver % 1000 / 10,
+                    "; Varve was built for CUDA 13.0. Install driver 580 or later."));
+  check(cuDeviceGetCount(&count), "cuDeviceGetCount");
+  if (ordinal >= count)
+    throw Error(cat("there is no cuda:", ordinal, ": this machine shows ", count, count == 1 ? " GPU" : " GPUs",
+                    count ? ", counted from cuda:0." : "."));
+  CUdevice device = 0;
+  check(cuDeviceGet(&device, ordinal), "cuDeviceGet");
+  Gpu gpu;
+  gpu.ordinal = ordinal;
+  char name[256] = "";
+  check(cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName");
+  gpu.name = name;
+  gpu.major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  gpu.minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  if (gpu.major < kOldestMajor)
+    throw Error(cat(gpu.name, " has compute capability ", gpu.major, ".", gpu.minor,
+                    "; Varve needs 8.0 (Ampere) or later. Use device=cpu."));
+  gpu.multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  gpu.shared_bytes = static_cast<std::size_t>(attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  check(cuDeviceTotalMem(&gpu.memory, device), "cuDeviceTotalMem");
+  return gpu;
+}
+
+struct Chosen {
+  std::mutex mutex;
+  int ordinal = 0;
+  Context* context = nullptr;
+};
+Chosen& chosen() {
+  static auto& it = *new Chosen;
+  return it;
+}
+
+}  // namespace
+
+void choose(int ordinal) {
+  const std::lock_guard lock(chosen().mutex);
+  if (chosen().context && chosen().ordinal != ordinal)
+    throw Error(cat("this process already uses cuda:", chosen().ordinal, "; one process works with one GPU. Start ",
+                    "another for cuda:", ordinal, "."));
+  chosen().ordinal = ordinal;
+}
+
+Context& context() {
+  const std::lock_guard lock(chosen().mutex);
+  if (!chosen().context) chosen().context = new Context(open(chosen().ordinal));
+  return *chosen().context;
+}
+
+const Gpu& gpu() {
+  static const Gpu none;
+  const std::lock_guard lock(chosen().mutex);
+  return chosen().context ? chosen().context->gpu() : none;
+}
+
+}  // namespace varve::cuda

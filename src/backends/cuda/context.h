@@ -1,0 +1,71 @@
+// The GPU of this process: its memory, its streams, and the order of work on it.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+
+namespace varve::cuda {
+
+// What kernels are made for. Without a GPU (compiling only) a stand-in: compute capability 9.0, 132 multiprocessors.
+struct Gpu {
+  int ordinal = 0;
+  std::string name = "none";
+  int major = 9, minor = 0;
+  int multiprocessors = 132;
+  std::size_t shared_bytes = 227 * 1024;  // the most that one block may have
+  std::size_t memory = 0;                 // bytes; 0 when there is no GPU
+  bool present() const { return memory != 0; }
+};
+
+class Context final : public backend::Device {
+ public:
+  explicit Context(Gpu gpu);  // of a GPU that is there
+  ~Context() override;
+
+  const Gpu& gpu() const { return gpu_; }
+  CUstream stream() const { return stream_; }  // all kernels run here, in order
+
+  // What a kernel reports when it meets a value it must not use: the number to write into the error word (errors.h).
+  int note(const std::string& text);
+
+  std::shared_ptr<ir::Remote> allocate(std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
+  void wait() override;
+  void share(backend::ErrorWord& errors) override;
+  std::vector<double> time(const std::vector<std::function<void()>>& pieces) override;
+  backend::DeviceMemory memory() const override;
+
+  void make_current() const;  // for this thread's calls of the libraries
+
+ private:
+  friend class Allocation;
+
+  Gpu gpu_;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+  class Ring;
+  std::unique_ptr<Ring> ring_;  // pinned memory through which uploads go
+  struct Words;
+  std::unique_ptr<Words> words_;
+  std::mutex mutex_;
+  std::int64_t held_ = 0, peak_ = 0;
+};
+
+// The one GPU of this process, opened at first use. Throws Error that says what is missing: driver, GPU, version.
+Context& context();
+// The GPU's facts; a stand-in when none can be opened. Never throws.
+const Gpu& gpu();
+// Chooses the GPU before its first use: "cuda" or "cuda:1".
+void choose(int ordinal);
+
+}  // namespace varve::cuda

@@ -1,0 +1,267 @@
+#include "backends/cuda/function.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <semaphore>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/kernel_texts.h"
+#include "backends/cuda/status.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "varve/error.h"
+
+namespace varve::cuda {
+namespace {
+
+// nvrtcDestroyProgram takes a pointer to the handle.
+class NvrtcProgram {
+ public:
+  explicit NvrtcProgram(const std::string& text) {
+    check(nvrtcCreateProgram(&program_, text.c_str(), "varve.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+  }
+  NvrtcProgram(const NvrtcProgram&) = delete;
+  NvrtcProgram& operator=(const NvrtcProgram&) = delete;
+  ~NvrtcProgram() { nvrtcDestroyProgram(&program_); }
+  nvrtcProgram get() const { return program_; }
+
+ private:
+  nvrtcProgram program_ = nullptr;
+};
+
+std::string log_of(nvrtcProgram program) {
+  std::size_t size = 0;
+  if (nvrtcGetProgramLogSize(program, &size) != NVRTC_SUCCESS || size == 0) return "";
+  std::string log(size, '\0');
+  if (nvrtcGetProgramLog(program, log.data()) != NVRTC_SUCCESS) return "";
+  return log;
+}
+
+std::string compiler_version() {
+  int major = 0, minor = 0;
+  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  return cat(major, ".", minor);
+}
+
+// Where compiled kernels are kept: VARVE_CUDA_CACHE, else beside other caches of this user, or nowhere.
+std::filesystem::path cache_folder() {
+  auto variable = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
+  if (const std::string own = variable("VARVE_CUDA_CACHE"); !own.empty()) return own;
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/varve/cuda";
+  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/varve/cuda";
+  return {};
+}
+
+std::filesystem::path cache_file(const std::string& text, const std::string& arch) {
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  const std::string version = compiler_version();
+  char name[64];
+  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(hash_bytes(text, 1)),
+                static_cast<unsigned long long>(hash_bytes(text + version, 2)));
+  return folder / cat(name, "-", arch, ".cubin");
+}
+
+std::string kept_code(const std::filesystem::path& file) {
+  std::error_code error;
+  if (file.empty() || !std::filesystem::exists(file, error)) return "";
+  try {
+    const std::vector<std::byte> bytes = read_file(file, std::uint64_t{1} << 28);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+// A cache that cannot be written costs time, no more.
+void keep_code(const std::filesystem::path& file, const std::string& code) {
+  if (file.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);
+  try {
+    AtomicFile out(file);
+    out.write(code);
+    out.commit();
+  } catch (const Error&) {
+  }
+}
+
+// The machine code to ask for: of this GPU, or portable code when the GPU is newer than the compiler.
+std::string arch_of(const Gpu& gpu) { return cat("sm_", gpu.major, gpu.minor); }
+
+}  // namespace
+
+struct Function::State {
+  std::string name;
+  std::shared_future<CUmodule> module;
+  std::once_flag loaded;
+  CUfunction function = nullptr;
+  std::size_t shared = 48 * 1024;
+
+  CUfunction get() {
+    std::call_once(loaded,
+                   [&] { check(cuModuleGetFunction(&function, module.get(), name.c_str()), "cuModuleGetFunction"); });
+    return function;
+  }
+  void allow(std::size_t bytes) {
+    if (bytes <= shared) return;
+    check(cuFuncSetAttribute(get(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
+          "cuFuncSetAttribute");
+    shared = bytes;
+  }
+};
+
+namespace {
+
+// As many compilations at a time as there are processors.
+class Turn {
+ public:
+  Turn() { turns().acquire(); }
+  ~Turn() { turns().release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static std::counting_semaphore<>& turns() {
+    static auto& all = *new std::counting_semaphore<>(std::max(1u, std::thread::hardware_concurrency()));
+    return all;
+  }
+};
+
+CUmodule load(const std::string& own) {
+  const Turn turn;
+  const std::string text = prelude() + own, arch = arch_of(gpu());
+  context().make_current();
+  const std::filesystem::path file = cache_file(text, arch);
+  CUmodule module = nullptr;
+  // What is kept may be damaged or of another driver: then it is made again.
+  const std::string kept = kept_code(file);
+  if (!kept.empty() && cuModuleLoadData(&module, kept.data()) == CUDA_SUCCESS) return module;
+  const std::string code = compile(text, arch);
+  check(cuModuleLoadData(&module, code.data()), "cuModuleLoadData");
+  keep_code(file, code);
+  return module;
+}
+
+// Modules stay for the life of the process, as the programs that use them come and go.
+std::shared_future<CUmodule> module_of(const std::string& text) {
+  static std::mutex mutex;
+  static auto& modules = *new std::unordered_map<std::string, std::shared_future<CUmodule>>;
+  const std::lock_guard lock(mutex);
+  auto& module = modules[text];
+  if (!module.valid()) module = std::async(std::launch::async, load, text).share();
+  return module;
+}
+
+}  // namespace
+
+namespace {
+struct Collected {
+  std::mutex mutex;
+  std::set<std::string> texts;
+};
+Collected& collected() {
+  static auto& it = *new Collected;
+  return it;
+}
+}  // namespace
+
+std::vector<std::string> collected_texts() {
+  const std::lock_guard lock(collected().mutex);
+  return {collected().texts.begin(), collected().texts.end()};
+}
+
+Function::Function(const std::string& name, const std::string& text) : state_(std::make_shared<State>()) {
+  state_->name = name;
+  if (gpu().present()) {
+    state_->module = module_of(text);
+  } else {
+    const std::lock_guard lock(collected().mutex);
+    collected().texts.insert(text);
+  }
+}
+
+void Function::start(const Launch& launch, void** arguments) const {
+  if (launch.grid == 0) return;
+  if (launch.grid > 0x7fffffff) throw Error(cat("kernel ", state_->name, ": ", launch.grid, " blocks are too many."));
+  const CUfunction function = state_->get();
+  state_->allow(launch.shared);
+  const auto grid = static_cast<unsigned>(launch.grid), block = static_cast<unsigned>(launch.block),
+             grid_y = static_cast<unsigned>(launch.grid_y), grid_z = static_cast<unsigned>(launch.grid_z),
+             block_y = static_cast<unsigned>(launch.block_y), shared = static_cast<unsigned>(launch.shared);
+  const CUstream stream = context().stream();
+  const CUresult status =
+      launch.cooperative
+          ? cuLaunchCooperativeKernel(function, grid, grid_y, grid_z, block, block_y, 1, shared, stream, arguments)
+          : cuLaunchKernel(function, grid, grid_y, grid_z, block, block_y, 1, shared, stream, arguments, nullptr);
+  if (status != CUDA_SUCCESS) throw Error(cat("kernel ", state_->name, " could not start: ", text_of(status), "."));
+}
+
+int Function::resident_blocks(int block, std::size_t shared) const {
+  state_->allow(shared);
+  int blocks = 0;
+  check(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, state_->get(), block, shared),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  return blocks * gpu().multiprocessors;
+}
+
+std::string compile(const std::string& text, const std::string& arch) {
+  const NvrtcProgram program(text);
+  const std::string architecture = "--gpu-architecture=" + arch;
+  const char* options[] = {architecture.c_str(), "--std=c++17"};
+  const nvrtcResult status = nvrtcCompileProgram(program.get(), 2, options);
+  if (status != NVRTC_SUCCESS)
+    throw Error(cat("a kernel text does not compile for ", arch, ":\n", log_of(program.get()), "\n", text));
+  std::size_t size = 0;
+  check(nvrtcGetCUBINSize(program.get(), &size), "nvrtcGetCUBINSize");
+  std::string code(size, '\0');
+  check(nvrtcGetCUBIN(program.get(), code.data()), "nvrtcGetCUBIN");
+  return code;
+}
+
+std::string defines(const Constants& constants) {
+  std::string text;
+  for (const auto& [name, value] : constants) text += cat("#define ", name, " ", value, "\n");
+  return text;
+}
+
+const char* type_name(DType dtype) {
+  switch (dtype) {
+    case f64:
+      return "double";
+    case f32:
+      return "float";
+    case bf16:
+      return "bf16";
+    case f16:
+      return "f16";
+    case i8:
+      return "signed char";
+    case i32:
+      return "int";
+    case i64:
+      return "i64";
+    case u8:
+      return "unsigned char";
+    default:
+      return "bool_t";
+  }
+}
+
+std::string prelude() { return kernel_text("prelude"); }
+
+const std::string& kernel_text(const std::string& name) {
+  static const std::unordered_map<std::string, std::string> texts = kernel_texts();
+  const auto found = texts.find(name);
+  if (found == texts.end()) throw Error(cat("no kernel text is called '", name, "'."));
+  return found->second;
+}
+
+}  // namespace varve::cuda

@@ -1,0 +1,63 @@
+// A kernel from CUDA C++ text, compiled by NVRTC for the GPU at hand and kept on disk.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "varve/dtype.h"
+
+namespace varve::cuda {
+
+struct Launch {
+  std::int64_t grid = 1;
+  int block = 256;
+  int grid_y = 1, grid_z = 1, block_y = 1;
+  std::size_t shared = 0;    // dynamic shared memory, in bytes; above 48 KiB the limit is raised
+  bool cooperative = false;  // all blocks run at once and may wait for each other
+};
+
+// A handle; copies are the same kernel. Compilation begins with the first handle, on a thread of its own, so that the
+// kernels of a program compile side by side; the first launch waits for it. Equal texts are compiled once.
+class Function {
+ public:
+  Function() = default;
+  // `text` follows kernels/prelude.cuh and holds `extern "C" __global__ void name(…)`.
+  Function(const std::string& name, const std::string& text);
+
+  // The arguments' types must be exactly those the kernel declares: std::int64_t for long long, float for float.
+  template <class... Args>
+  void operator()(const Launch& launch, Args... args) const {
+    void* pointers[] = {static_cast<void*>(&args)..., nullptr};
+    start(launch, pointers);
+  }
+  // How many blocks of this size fit on the whole GPU at once: the most that a cooperative launch may have.
+  int resident_blocks(int block, std::size_t shared) const;
+  explicit operator bool() const { return state_ != nullptr; }
+
+ private:
+  void start(const Launch& launch, void** arguments) const;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// The text of src/backends/cuda/kernels/<name>.cu, which is built into the library.
+const std::string& kernel_text(const std::string& name);
+
+// "#define NAME value" lines to put before a text: shapes and types are constants of the compiled kernel.
+using Constants = std::vector<std::pair<std::string, std::string>>;
+std::string defines(const Constants& constants);
+
+// The type's name in kernel texts: float, double, bf16, f16, signed char, …, bool_t.
+const char* type_name(DType dtype);
+
+// Without a GPU nothing is compiled: texts are collected, for tests that compile them for GPUs of their choice.
+std::vector<std::string> collected_texts();
+
+std::string prelude();                                                  // what every text follows
+std::string compile(const std::string& text, const std::string& arch);  // to machine code; throws Error with the log
+
+}  // namespace varve::cuda
