@@ -65,8 +65,8 @@ int info(const InfoOptions& options) {
 }
 
 void use_device(const std::string& device, int thread_count) {
-  const std::vector<std::string> known = runtime::backend_names();
-  if (std::find(known.begin(), known.end(), device) == known.end()) {
+  if (!runtime::is_device_name(device)) {
+    const std::vector<std::string> known = runtime::device_names();
     const std::string meant = nearest(device, known);
     throw UsageError(cat("unknown device '", device, "'.", meant.empty() ? "" : cat(" Did you mean '", meant, "'?"),
                          " Known: ", quoted_list(known), "."));

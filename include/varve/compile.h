@@ -19,6 +19,7 @@ namespace varve {
 struct CompileOptions {
   std::string device = "";  // empty: the current device
   std::string name = "program";
+  bool tf32 = false;  // products of f32 may round their operands to 10 bits: several times faster on GPUs that can
 };
 
 // Time spent in one kernel of a program, and what the machine could have done meanwhile.

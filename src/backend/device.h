@@ -11,6 +11,12 @@
 
 namespace varve::backend {
 
+// A point in a device's work.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+};
+
 // Work that was recorded once and runs again as a whole.
 class Recording {
  public:
@@ -26,8 +32,10 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::shared_ptr<ir::Remote> allocate(std::size_t bytes) = 0;  // throws OutOfMemory
-  // From the processor's memory, which may change as soon as this returns.
-  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  // From the processor's memory, which may change as soon as this returns. Kernels started later see it; it waits for
+  // work started earlier, up to `after` where that is given, and otherwise runs beside it.
+  virtual void upload(void* to, const void* from, std::size_t bytes, const Mark* after = nullptr) = 0;
+  virtual std::shared_ptr<Mark> mark() = 0;                              // here: everything started so far
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device
   // Kernels and copies that `work` starts are kept, not run.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;

@@ -29,9 +29,10 @@ ir::Graph in_gainful_types(const ir::Graph& graph, const backend::Backend& backe
 }
 
 std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend::Backend& backend,
-                                          std::vector<Layout> layouts, const std::vector<bool>& parameters) {
+                                          std::vector<Layout> layouts, const std::vector<bool>& parameters,
+                                          backend::Choices choices) {
   const Trace recording;  // decompositions record nodes that nobody may evaluate
-  Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts));
+  Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts), choices);
   draft.parameters = parameters;
   if (backend.fuses()) fuse(draft);
   resolve_views(draft);
@@ -43,14 +44,14 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
 
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
                                     std::vector<Layout> input_layouts) {
-  return compile_draft(graph, backend, std::move(input_layouts), {});
+  return compile_draft(graph, backend, std::move(input_layouts), {}, {});
 }
 
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
-                                    const std::vector<bool>& parameters) {
+                                    const std::vector<bool>& parameters, backend::Choices choices) {
   std::vector<Layout> layouts;
   for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));
-  return compile_draft(graph, backend, std::move(layouts), parameters);
+  return compile_draft(graph, backend, std::move(layouts), parameters, choices);
 }
 
 }  // namespace varve::compiler

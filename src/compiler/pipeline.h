@@ -29,7 +29,8 @@ ir::Graph optimize(ir::Graph graph);
 
 // Kernels for every node: patterns first, decompositions where nobody claims, generated groups for the rest. Throws
 // Error that lists every refusal when a node stays unclaimed.
-Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts);
+Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts,
+             backend::Choices choices = {});
 // Groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
 void fuse(Draft& draft);
 // Aliases views, inserts the copies that kernels need, orders units by dependence.
@@ -44,6 +45,6 @@ std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backe
                                     std::vector<Layout> input_layouts);
 // Contiguous inputs; those marked as parameters may be asked for in a private layout.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
-                                    const std::vector<bool>& parameters = {});
+                                    const std::vector<bool>& parameters = {}, backend::Choices choices = {});
 
 }  // namespace varve::compiler

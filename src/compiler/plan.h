@@ -10,6 +10,8 @@
 
 namespace varve::compiler {
 
+constexpr std::size_t kAlign = 256;  // of buffers in an arena: what libraries of GPUs like best
+
 struct Place {
   enum class Kind : std::uint8_t { arena, input, output } kind = Kind::arena;
   int index = 0;            // of the input or output
@@ -56,6 +58,7 @@ struct Plan {
   std::string text, graphviz;  // the graph as compiled
   std::string explain;         // who claimed what, who refused and why
   bool executes = true;
+  backend::Device* device = nullptr;  // where kernels run and operands lie; null: the processor
 };
 
 }  // namespace varve::compiler

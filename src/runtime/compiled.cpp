@@ -4,6 +4,7 @@
 #include "base/threads.h"
 #include "runtime/engine.h"
 #include "runtime/profile.h"
+#include "runtime/residence.h"
 
 namespace varve {
 namespace detail {
@@ -20,7 +21,7 @@ runtime::Program& CompiledFn::program(const Tensor* const* args, std::size_t cou
   runtime::Traced traced = runtime::trace(fn_, types);
   std::string captured;
   for (const auto& constant : traced.constants) captured += cat("captured constant ", constant->type.str(), "\n");
-  programs_.emplace_front(std::move(traced), std::move(types), device);
+  programs_.emplace_front(std::move(traced), std::move(types), device, backend::Choices{.tf32 = options_.tf32});
   if (runtime::explains()) {
     runtime::print_explanation(options_.name, programs_.front().plan(), captured);
   }
@@ -36,9 +37,11 @@ std::vector<Tensor> CompiledFn::record(const Tensor* const* args, std::size_t co
 
 const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds) {
   runtime::Program& program = this->program(args, count);
-  if (program.arena_bytes() && (!arena_ || arena_->bytes < program.arena_bytes())) {
+  const bool fits = arena_ && arena_->bytes >= program.arena_bytes() && program.plan().device == arena_device_;
+  if (program.arena_bytes() && !fits) {
+    arena_device_ = program.plan().device;
     arena_ = nullptr;  // first give back, then take
-    arena_ = ir::new_storage(program.arena_bytes());
+    arena_ = runtime::new_storage(program.arena_bytes(), program.plan().device);
   }
   program.run(args, arena_, results_, seconds);
   return results_;
@@ -66,7 +69,8 @@ std::shared_ptr<CompiledFn> compile(ProgramFn fn, CompileOptions options) {
 }
 std::int64_t peak_bytes(CompiledFn& fn, const std::vector<Tensor>& args) {
   const auto lock = fn.lock();
-  return fn.program(pointers(args).data(), args.size()).peak_bytes();
+  const std::vector<const Tensor*> in = pointers(args);
+  return fn.program(in.data(), in.size()).peak_bytes(in.data());
 }
 std::string text(CompiledFn& fn, const std::vector<Tensor>& args) {
   const auto lock = fn.lock();

@@ -25,11 +25,11 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args);
 
 class Program {
  public:
-  Program(Traced traced, std::vector<TensorType> args, std::string device);
+  Program(Traced traced, std::vector<TensorType> args, std::string device, backend::Choices choices);
 
   bool matches(const Tensor* const* args, std::size_t count, const std::string& device) const;
   std::size_t arena_bytes() const { return plan_->arena_bytes; }
-  std::int64_t peak_bytes() const;
+  std::int64_t peak_bytes(const Tensor* const* args) const;
   const compiler::Plan& plan() const { return *plan_; }
 
   // Binds, runs, hands out results. With `seconds`, times every step.
@@ -37,10 +37,13 @@ class Program {
            std::vector<double>* seconds);
 
  private:
+  void make_execution();
   void bind_args(const Tensor* const* args);
   void bind_variables();
   void bind_results(std::vector<Tensor>& results);
+  void start(std::vector<double>* seconds);
   void finish(std::vector<Tensor>& results);
+  void spoil(const std::string& why);
   Tensor& fresh_result(std::size_t output);
   const void* repacked(std::size_t variable, const void* data);
 
@@ -49,17 +52,50 @@ class Program {
     std::uint64_t version = 0;
   };
 
+  // On a device (program_device.cpp).
+  struct Slot {  // arguments that came from the processor
+    std::vector<std::shared_ptr<ir::Remote>> memory;
+    std::shared_ptr<backend::Mark> used;  // the last run that read them
+  };
+  struct Recorded {
+    std::vector<void*> bound;
+    std::unique_ptr<backend::Recording> recording;
+  };
+  struct Result {
+    std::shared_ptr<ir::Remote> memory;
+    Tensor handed;
+  };
+  void* argument_on_device(std::size_t index, const Tensor& arg);
+  void bind_results_on_device(std::vector<Tensor>& results);
+  std::vector<std::shared_ptr<Variable::State>> updated_variables() const;
+  void note_earlier_failure();
+  void replay();
+
   Traced traced_;
   std::vector<TensorType> args_;
   std::string device_;
   int threads_;  // kernels are prepared for a number of threads
   bool deterministic_;
   std::shared_ptr<const compiler::Plan> plan_;
-  std::unique_ptr<Execution> execution_;
+  std::shared_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;
   std::vector<Repacked> repacked_;             // of variables that the program reads in a private layout
   std::vector<std::vector<Tensor>> recycled_;  // results handed out before, taken again once nobody holds them
+
+  backend::Device* where_ = nullptr;
+  std::vector<void*> bound_;  // addresses of arguments, variables and results, in this order
+  Slot slots_[2];
+  std::size_t slot_ = 0;
+  bool slot_used_ = false;
+  std::vector<const ir::Storage*> last_args_;
+  std::vector<Result> fixed_;
+  std::vector<Recorded> recorded_;  // the most recent last
+  std::size_t runs_ = 0;
 };
+
+std::shared_ptr<const ir::Array> array_of(const Tensor& tensor);
+// Nobody but this handle sees the memory, and it is ours to write.
+bool exclusive(const Tensor& held);
 
 }  // namespace varve::runtime
 
@@ -83,6 +119,7 @@ class CompiledFn {
   std::mutex mutex_;
   std::list<runtime::Program> programs_;  // most recently used first
   std::shared_ptr<ir::Storage> arena_;
+  backend::Device* arena_device_ = nullptr;
   std::vector<Tensor> results_;  // of the last call
 };
 

@@ -1,33 +1,69 @@
 #include "runtime/devices.h"
 
-#include <cstdlib>
+#include <map>
 #include <mutex>
+#include <optional>
 
 #include "base/text.h"
+#include "runtime/plugin.h"
 #include "varve/tensor.h"
 
 namespace varve {
 namespace runtime {
 namespace {
 
-const std::vector<std::unique_ptr<backend::Backend>>& backends() {
-  static const std::vector<std::unique_ptr<backend::Backend>> all = built_in_backends();
+// What was built in, and what was loaded since. Never destroyed: programs may outlive static objects.
+struct Backends {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<backend::Backend>> built_in = built_in_backends();
+  std::map<int, std::unique_ptr<backend::Backend>> cuda;
+};
+Backends& backends() {
+  static auto& all = *new Backends;
   return all;
+}
+
+// The number in "cuda" (0) or "cuda:1"; none for other names.
+std::optional<int> cuda_ordinal(const std::string& name) {
+  if (name == "cuda") return 0;
+  if (name.size() < 6 || name.size() > 8 || name.rfind("cuda:", 0) != 0) return std::nullopt;
+  if (name.find_first_not_of("0123456789", 5) != std::string::npos) return std::nullopt;
+  return std::stoi(name.substr(5));
 }
 
 }  // namespace
 
 const backend::Backend& backend_named(const std::string& name) {
-  for (const auto& backend : backends())
+  Backends& all = backends();
+  for (const auto& backend : all.built_in)
     if (backend->name() == name) return *backend;
+  if (const std::optional<int> ordinal = cuda_ordinal(name)) {
+    const std::lock_guard lock(all.mutex);
+    auto& loaded = all.cuda[*ordinal];
+    if (!loaded) loaded = load_cuda_backend(*ordinal);
+    return *loaded;
+  }
   std::string known;
-  for (const std::string& other : backend_names()) known += (known.empty() ? "" : ", ") + other;
+  for (const std::string& other : device_names()) known += (known.empty() ? "" : ", ") + other;
   throw Error(cat("device '", name, "' is unknown. Known devices: ", known, "."));
+}
+
+bool is_device_name(const std::string& name) {
+  if (cuda_ordinal(name)) return true;
+  for (const auto& backend : backends().built_in)
+    if (backend->name() == name) return true;
+  return false;
 }
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const auto& backend : backends()) names.push_back(backend->name());
+  for (const auto& backend : backends().built_in) names.push_back(backend->name());
+  return names;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names = backend_names();
+  names.insert(names.begin() + 1, "cuda");
   return names;
 }
 

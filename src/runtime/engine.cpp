@@ -9,6 +9,7 @@
 #include "runtime/devices.h"
 #include "runtime/engine.h"
 #include "runtime/execution.h"
+#include "runtime/residence.h"
 #include "tensor/evaluator.h"
 #include "tensor/trace.h"
 
@@ -224,25 +225,31 @@ void detach(const ir::NodePtr& node) {
 
 void run(const Pending& pending, CachedProgram& program) {
   Execution& execution = *program.execution;
+  backend::Device* const device = program.plan->device;
   std::vector<std::shared_ptr<const ir::Array>> held;  // what is read stays alive during the run
   std::shared_ptr<const std::string> error;
   for (std::size_t i = 0; i < pending.leaves.size(); ++i) {
     const ir::Value& leaf = pending.leaves[i];
     held.push_back(leaf.node->slots[static_cast<std::size_t>(leaf.index)].value());
     if (held.back()->storage->error) error = held.back()->storage->error;
-    execution.bind_input(static_cast<int>(i), const_cast<std::byte*>(held.back()->data()));
+    execution.bind_input(static_cast<int>(i), address(*held.back(), device));
   }
   for (std::size_t i = 0; i < pending.scalars.size(); ++i) {
     held.push_back(scalar_array(*pending.scalars[i]));
-    execution.bind_input(static_cast<int>(pending.leaves.size() + i), const_cast<std::byte*>(held.back()->data()));
+    execution.bind_input(static_cast<int>(pending.leaves.size() + i), address(*held.back(), device));
   }
   std::vector<std::shared_ptr<ir::Array>> results;
   for (std::size_t i = 0; i < pending.outputs.size(); ++i) {
-    results.push_back(ir::new_array(pending.outputs[i].type()));
-    execution.bind_output(static_cast<int>(i), results.back()->storage->data());
+    results.push_back(new_array(pending.outputs[i].type(), device));
+    execution.bind_output(static_cast<int>(i), address(*results.back(), device));
   }
   execution.errors().clear();
   execution.run();
+  if (device) {
+    device->wait();
+    for (const auto& array : held)  // a user's own memory may change behind our back: no copy of it is kept
+      if (array->storage->release) array->storage->written_here();
+  }
   // Nothing is published: what does not need the value that failed can still be read on its own.
   if (execution.errors().set()) throw Error(execution.errors().text());
   for (std::size_t i = 0; i < pending.outputs.size(); ++i) {

@@ -3,12 +3,14 @@
 #include <cstring>
 
 #include "base/threads.h"
+#include "runtime/residence.h"
 
 namespace varve::runtime {
 
 using compiler::Place;
 
-Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena) : plan_(std::move(plan)) {
+Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena, bool own_errors)
+    : plan_(std::move(plan)) {
   const std::size_t steps = plan_->steps.size();
   in_.resize(steps);
   out_.resize(steps);
@@ -32,7 +34,7 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena)
     for (std::size_t i = 0; i < step.in.size(); ++i) register_patch(step.in[i], &in_[s][i]);
     for (std::size_t o = 0; o < step.out.size(); ++o) register_patch(step.out[o], &out_[s][o]);
     register_patch(step.scratch, &scratch_[s]);
-    if (step.loop) bodies_[s] = std::make_unique<Execution>(step.loop->body, false);
+    if (step.loop) bodies_[s] = std::make_unique<Execution>(step.loop->body, false, false);
     kernels_.push_back(step.loop || !plan_->executes ? nullptr : step.prepare(step.in_ports, step.out_ports).kernel);
   }
   for (std::size_t c = 0; c < plan_->copies.size(); ++c) {
@@ -40,9 +42,10 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena)
     register_patch(plan_->copies[c].to, &copy_to_[c]);
   }
   if (own_arena && plan_->arena_bytes) {
-    arena_ = ir::new_storage(plan_->arena_bytes);
-    bind_arena(arena_->data());
+    arena_ = new_storage(plan_->arena_bytes, plan_->device);
+    bind_arena(address(*arena_, plan_->device));
   }
+  if (own_errors && plan_->device) plan_->device->share(own_errors_);
 }
 
 Execution::~Execution() = default;
@@ -64,19 +67,39 @@ void Execution::run() {
   if (!plan_->executes) return;
   const FlushDenormals flush;
   for (std::size_t s = 0; s < kernels_.size(); ++s) run_step(s);
-  for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+  run_copies();
+}
+
+void Execution::copy(void* to, const void* from, std::size_t bytes) {
+  if (plan_->device)
+    plan_->device->copy(to, from, bytes);
+  else if (bytes)
+    std::memcpy(to, from, bytes);
+}
+
+void Execution::run_copies() {
+  for (std::size_t c = 0; c < copy_from_.size(); ++c) copy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+}
+
+void Execution::time_on_device(std::vector<double>& seconds) {
+  std::vector<std::function<void()>> pieces;
+  for (std::size_t s = 0; s < kernels_.size(); ++s) pieces.push_back([this, s] { run_step(s); });
+  const std::vector<double> times = plan_->device->time(pieces);
+  for (std::size_t s = 0; s < kernels_.size(); ++s) seconds[s] += times[s];
+  run_copies();
 }
 
 void Execution::run_timed(std::vector<double>& seconds) {
   using Clock = std::chrono::steady_clock;
   seconds.resize(kernels_.size(), 0.0);
+  if (plan_->device) return time_on_device(seconds);
   const FlushDenormals flush;
   for (std::size_t s = 0; s < kernels_.size() && plan_->executes; ++s) {
     const auto begin = Clock::now();
     run_step(s);
     seconds[s] += std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  for (std::size_t c = 0; c < copy_from_.size(); ++c) std::memcpy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+  run_copies();
 }
 
 // Operands: carries, xs, captured; results: carries, outs. Carries alternate between two buffers; the last one is
@@ -110,8 +133,7 @@ void Execution::run_loop(std::size_t s) {
   for (std::size_t c = 0; c < carries; ++c) {
     const void* last =
         loop.steps == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((loop.steps + 1) % 2)];
-    const std::size_t bytes = loop.body->outputs[c].bytes();
-    if (bytes) std::memcpy(out_[s][c], last, bytes);
+    copy(out_[s][c], last, loop.body->outputs[c].bytes());
   }
 }
 

@@ -14,7 +14,7 @@ namespace varve::runtime {
 class Execution {
  public:
   // Prepares its own kernels. The arena may be given (a loop's body lies in the loop's scratch) or is allocated.
-  explicit Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena = true);
+  explicit Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena = true, bool own_errors = true);
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -22,7 +22,7 @@ class Execution {
   void bind_arena(void* arena);
   void bind_input(int index, void* data);
   void bind_output(int index, void* data);
-  void run();                                    // no allocation, no look-up, no lock
+  void run();                                    // no allocation, no look-up, no lock; a device goes on after it
   void run_timed(std::vector<double>& seconds);  // adds the time of each step
 
   backend::ErrorWord& errors() { return *errors_; }
@@ -38,6 +38,9 @@ class Execution {
   struct Prepared;
   void run_step(std::size_t step);
   void run_loop(std::size_t step);
+  void run_copies();
+  void copy(void* to, const void* from, std::size_t bytes);
+  void time_on_device(std::vector<double>& seconds);
   void patch(const std::vector<Patch>& patches, void* base);
 
   std::shared_ptr<const compiler::Plan> plan_;

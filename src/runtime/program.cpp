@@ -5,31 +5,42 @@
 #include "runtime/compiled.h"
 #include "runtime/devices.h"
 #include "runtime/engine.h"
+#include "runtime/residence.h"
 
 namespace varve::runtime {
-namespace {
 
-const std::shared_ptr<const ir::Array> array_of(const Tensor& tensor) {
+std::shared_ptr<const ir::Array> array_of(const Tensor& tensor) {
   return tensor.node()->slots[static_cast<std::size_t>(tensor.index())].value();
 }
 
-// Nobody but this handle sees the memory, and it is ours to write.
 bool exclusive(const Tensor& held) {
   if (held.node().use_count() > 1) return false;
   const std::shared_ptr<const ir::Array> array = array_of(held);
   return array.use_count() == 2 && array->storage.use_count() == 1 && !array->storage->release;
 }
 
-Tensor copied(const Tensor& value) {
+namespace {
+
+Tensor copied(const Tensor& value, backend::Device* device) {
   const std::shared_ptr<const ir::Array> from = array_of(value);
-  auto to = ir::new_array(from->type);
-  ir::read_elements(*from, to->storage->data(), from->type.dtype);
+  auto to = new_array(from->type, device);
+  if (device)
+    device->copy(address(*to, device), address(*from, device), from->type.bytes());
+  else
+    ir::read_elements(*from, to->storage->data(), from->type.dtype);
   return Tensor(ir::Value{ir::constant_node(to), 0});
+}
+
+// The value at hand, in row-major order, wherever it lies.
+std::shared_ptr<const ir::Array> contiguous_array(const Tensor& tensor) {
+  tensor.eval();
+  if (!array_of(tensor)->contiguous()) static_cast<void>(tensor.data());
+  return array_of(tensor);
 }
 
 }  // namespace
 
-Program::Program(Traced traced, std::vector<TensorType> args, std::string device)
+Program::Program(Traced traced, std::vector<TensorType> args, std::string device, backend::Choices choices)
     : traced_(std::move(traced)),
       args_(std::move(args)),
       device_(std::move(device)),
@@ -37,7 +48,8 @@ Program::Program(Traced traced, std::vector<TensorType> args, std::string device
       deterministic_(deterministic()) {
   std::vector<bool> parameters(traced_.graph.inputs.size(), false);
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
-  plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters);
+  plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters, choices);
+  where_ = plan_->device;
   repacked_.resize(traced_.variables.size());
   traced_.graph.outputs.clear();  // the recorded nodes have done their work
   recycled_.resize(traced_.results);
@@ -51,8 +63,13 @@ bool Program::matches(const Tensor* const* args, std::size_t count, const std::s
   return true;
 }
 
-std::int64_t Program::peak_bytes() const {
+std::int64_t Program::peak_bytes(const Tensor* const* args) const {
   std::size_t bytes = plan_->arena_bytes;
+  if (where_)  // what is not there yet goes to one of two places, so that the next batch is copied during this one
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      const std::shared_ptr<const ir::Array> at_hand = args[i]->node() ? array_of(*args[i]) : nullptr;
+      if (!at_hand || !resides(*at_hand->storage, where_)) bytes += args_[i].bytes();
+    }
   for (const backend::Port& input : plan_->inputs)
     bytes += input.type.bytes() + (input.packed ? input.packed->bytes() : 0);
   for (std::size_t o = 0; o < plan_->outputs.size(); ++o)
@@ -62,8 +79,10 @@ std::int64_t Program::peak_bytes() const {
 
 void Program::bind_args(const Tensor* const* args) {
   for (std::size_t i = 0; i < args_.size(); ++i) {
-    const void* data = args[i]->data();  // evaluates, makes contiguous
-    execution_->bind_input(static_cast<int>(i), const_cast<void*>(data));
+    // Evaluates, makes contiguous.
+    void* const data = where_ ? argument_on_device(i, *args[i]) : const_cast<void*>(args[i]->data());
+    execution_->bind_input(static_cast<int>(i), data);
+    bound_.push_back(data);
   }
 }
 
@@ -76,14 +95,18 @@ void Program::bind_variables() {
     if (state.type != traced_.graph.inputs[args_.size() + v]->types[0])
       throw Error(cat("variable '", state.name, "' changed its type since the program was made."));
     unpack(state);
-    const void* data = state.held.data();
+    const void* data = where_ ? address(*contiguous_array(state.held), where_) : state.held.data();
     const std::size_t input = args_.size() + v;
     if (plan_->inputs[input].packed) data = repacked(v, data);
-    if (plan_->written[input] && !exclusive(state.held)) {
-      state.held = copied(state.held);
-      data = array_of(state.held)->data();
+    if (plan_->written[input]) {
+      if (!exclusive(state.held)) {
+        state.held = copied(state.held, where_);
+        data = address(*array_of(state.held), where_);
+      }
+      mark_written(*array_of(state.held)->storage, where_);
     }
     execution_->bind_input(static_cast<int>(input), const_cast<void*>(data));
+    bound_.push_back(const_cast<void*>(data));
   }
 }
 
@@ -113,6 +136,7 @@ Tensor& Program::fresh_result(std::size_t output) {
 }
 
 void Program::bind_results(std::vector<Tensor>& results) {
+  if (where_) return bind_results_on_device(results);
   results.resize(traced_.results);
   for (std::size_t o = 0; o < traced_.results; ++o) {
     Tensor& result = fresh_result(o);
@@ -123,50 +147,62 @@ void Program::bind_results(std::vector<Tensor>& results) {
   }
 }
 
+void Program::spoil(const std::string& why) {
+  for (const auto& [input, output] : plan_->updates)
+    traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = why;
+}
+
 void Program::finish(std::vector<Tensor>& results) {
   for (const auto& [input, output] : plan_->updates)
     ++traced_.variables[static_cast<std::size_t>(input) - args_.size()]->version;
-  if (!execution_->errors().set()) return;
+  if (where_ || !execution_->errors().set()) return;  // a device is still at work: readers will hear
   const auto error = std::make_shared<const std::string>(execution_->errors().text());
   for (Tensor& result : results) array_of(result)->storage->error = error;
-  for (const auto& [input, output] : plan_->updates)
-    traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = *error;
+  spoil(*error);
+}
+
+void Program::make_execution() {
+  auto execution = std::make_shared<Execution>(plan_, false);  // kept once it is whole: memory may run out on the way
+  for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
+    if (!traced_.constants[c]->contiguous()) {
+      auto copy = ir::new_array(traced_.constants[c]->type);
+      ir::read_elements(*traced_.constants[c], copy->storage->data(), copy->type.dtype);
+      traced_.constants[c] = copy;
+    }
+    execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c),
+                          address(*traced_.constants[c], where_));
+  }
+  execution_ = std::move(execution);
+}
+
+void Program::start(std::vector<double>* seconds) {
+  if (seconds)
+    execution_->run_timed(*seconds);
+  else if (where_)
+    replay();
+  else
+    execution_->run();
 }
 
 void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>& arena, std::vector<Tensor>& results,
                   std::vector<double>* seconds) {
   if (!plan_->executes)
     throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
-  if (!execution_) {
-    auto execution = std::make_unique<Execution>(plan_, false);  // kept once it is whole: memory may run out on the way
-    for (std::size_t c = 0; c < traced_.constants.size(); ++c) {
-      if (!traced_.constants[c]->contiguous()) {
-        auto copy = ir::new_array(traced_.constants[c]->type);
-        ir::read_elements(*traced_.constants[c], copy->storage->data(), copy->type.dtype);
-        traced_.constants[c] = copy;
-      }
-      execution->bind_input(static_cast<int>(args_.size() + traced_.variables.size() + c),
-                            const_cast<std::byte*>(traced_.constants[c]->data()));
-    }
-    execution_ = std::move(execution);
+  if (!execution_) make_execution();
+  if (void* const base = arena ? address(*arena, where_) : nullptr; base != bound_arena_) {
+    execution_->bind_arena(base);
+    bound_arena_ = base;
+    recorded_.clear();
   }
-  if (arena && arena->data() != bound_arena_) {
-    execution_->bind_arena(arena->data());
-    bound_arena_ = arena->data();
-  }
+  note_earlier_failure();
+  bound_.clear();
   bind_args(args);
   bind_variables();
   bind_results(results);
-  execution_->errors().clear();
   try {
-    if (seconds)
-      execution_->run_timed(*seconds);
-    else
-      execution_->run();
+    start(seconds);
   } catch (const std::exception& error) {
-    for (const auto& [input, output] : plan_->updates)
-      traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt =
-          cat("a step failed half-way: ", error.what());
+    spoil(cat("a step failed half-way: ", error.what()));
     throw;
   }
   finish(results);

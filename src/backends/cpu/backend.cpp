@@ -47,8 +47,6 @@ class CpuBackend final : public backend::Backend {
 
   std::vector<backend::Claim> claims(const backend::Site& site) const override {
     std::vector<backend::Claim> result;
-    if (const backend::UserKernel* kernel = backend::find_user_kernel(site.node().op[0], name()))
-      result.push_back(backend::Claim::of(cat("user ", site.node().op->name), site.root(), (*kernel)(site.node())));
     const auto known = claim_map().find(site.node().op->name);
     if (known != claim_map().end())
       for (const ClaimFn& claim : known->second) claim(site, result);

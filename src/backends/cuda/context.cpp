@@ -14,24 +14,43 @@ namespace varve::cuda {
 
 // ---- memory
 
+namespace {
+
+// Blocks of few sizes find their next use sooner.
+std::size_t block_bytes(std::size_t bytes) {
+  const std::size_t grain = bytes < (std::size_t{1} << 20) ? 512 : std::size_t{2} << 20;
+  return std::max<std::size_t>((bytes + grain - 1) / grain * grain, grain);
+}
+
+}  // namespace
+
+// All work runs in one order, so a block given back may be taken again at once.
 class Allocation final : public ir::Remote {
  public:
   Allocation(Context& context, std::size_t size) : context_(context) {
     device = &context;
     bytes = size;
-    CUdeviceptr pointer = 0;
     context.make_current();
-    const CUresult status = cuMemAlloc(&pointer, std::max<std::size_t>(size, 256));
-    if (status != CUDA_SUCCESS) fail(size, status);
-    address = reinterpret_cast<void*>(pointer);
     const std::lock_guard lock(context.mutex_);
+    CUdeviceptr pointer = 0;
+    std::vector<CUdeviceptr>& free = context.free_[block_bytes(size)];
+    if (!free.empty()) {
+      pointer = free.back();
+      free.pop_back();
+    } else if (CUresult status = cuMemAlloc(&pointer, block_bytes(size)); status != CUDA_SUCCESS) {
+      if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+        context.release_free_blocks();
+        status = cuMemAlloc(&pointer, block_bytes(size));
+      }
+      if (status != CUDA_SUCCESS) fail(size, status);
+    }
+    address = reinterpret_cast<void*>(pointer);
     context.held_ += static_cast<std::int64_t>(size);
     context.peak_ = std::max(context.peak_, context.held_);
   }
   ~Allocation() override {
-    context_.make_current();
-    cuMemFree(reinterpret_cast<CUdeviceptr>(address));  // waits for work that uses it
     const std::lock_guard lock(context_.mutex_);
+    context_.free_[block_bytes(bytes)].push_back(reinterpret_cast<CUdeviceptr>(address));
     context_.held_ -= static_cast<std::int64_t>(bytes);
   }
   void fetch(void* to) override {
@@ -54,6 +73,13 @@ class Allocation final : public ir::Remote {
   }
   Context& context_;
 };
+
+void Context::release_free_blocks() {
+  cuStreamSynchronize(stream_);
+  for (auto& [size, blocks] : free_)
+    for (const CUdeviceptr block : blocks) cuMemFree(block);
+  free_.clear();
+}
 
 // Pinned memory in which uploads wait for their turn: what was given may change at once, and nothing stalls until the
 // ring is full.
@@ -79,10 +105,10 @@ class Context::Ring {
     cuStreamDestroy(stream_);
   }
 
-  // The copy runs beside the kernels on a stream of its own, after what was started before it.
-  void upload(CUdeviceptr to, const std::byte* from, std::size_t bytes, CUstream work) {
-    check(cuEventRecord(order_, work), "cuEventRecord");
-    check(cuStreamWaitEvent(stream_, order_, 0), "cuStreamWaitEvent");
+  // The copy runs beside the kernels on a stream of its own.
+  void upload(CUdeviceptr to, const std::byte* from, std::size_t bytes, CUstream work, CUevent after) {
+    if (!after) check(cuEventRecord(order_, work), "cuEventRecord");
+    check(cuStreamWaitEvent(stream_, after ? after : order_, 0), "cuStreamWaitEvent");
     while (bytes > 0) {
       Slot& slot = slots_[next_++ % kSlots];
       check(cuEventSynchronize(slot.done), "cuEventSynchronize");
@@ -175,10 +201,30 @@ void Context::share(backend::ErrorWord& errors) {
 
 std::shared_ptr<ir::Remote> Context::allocate(std::size_t bytes) { return std::make_shared<Allocation>(*this, bytes); }
 
-void Context::upload(void* to, const void* from, std::size_t bytes) {
+namespace {
+
+class EventMark final : public backend::Mark {
+ public:
+  explicit EventMark(CUstream stream) {
+    check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    check(cuEventRecord(event, stream), "cuEventRecord");
+  }
+  ~EventMark() override { cuEventDestroy(event); }
+  CUevent event = nullptr;
+};
+
+}  // namespace
+
+void Context::upload(void* to, const void* from, std::size_t bytes, const backend::Mark* after) {
   make_current();
   const std::lock_guard lock(mutex_);
-  ring_->upload(reinterpret_cast<CUdeviceptr>(to), static_cast<const std::byte*>(from), bytes, stream_);
+  ring_->upload(reinterpret_cast<CUdeviceptr>(to), static_cast<const std::byte*>(from), bytes, stream_,
+                after ? static_cast<const EventMark*>(after)->event : nullptr);
+}
+
+std::shared_ptr<backend::Mark> Context::mark() {
+  make_current();
+  return std::make_shared<EventMark>(stream_);
 }
 
 void Context::copy(void* to, const void* from, std::size_t bytes) {
@@ -224,7 +270,7 @@ struct OwnedGraph {
 
 std::unique_ptr<backend::Recording> Context::record(const std::function<void()>& work) {
   make_current();
-  check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
+  check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
   OwnedGraph owned;
   try {
     work();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/device.h"
@@ -37,7 +38,8 @@ class Context final : public backend::Device {
   int note(const std::string& text);
 
   std::shared_ptr<ir::Remote> allocate(std::size_t bytes) override;
-  void upload(void* to, const void* from, std::size_t bytes) override;
+  void upload(void* to, const void* from, std::size_t bytes, const backend::Mark* after) override;
+  std::shared_ptr<backend::Mark> mark() override;
   void copy(void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
   void wait() override;
@@ -49,6 +51,7 @@ class Context final : public backend::Device {
 
  private:
   friend class Allocation;
+  void release_free_blocks();
 
   Gpu gpu_;
   CUcontext context_ = nullptr;
@@ -59,6 +62,7 @@ class Context final : public backend::Device {
   std::unique_ptr<Words> words_;
   std::mutex mutex_;
   std::int64_t held_ = 0, peak_ = 0;
+  std::unordered_map<std::size_t, std::vector<CUdeviceptr>> free_;  // blocks given back, by size: taken again in order
 };
 
 // The one GPU of this process, opened at first use. Throws Error that says what is missing: driver, GPU, version.

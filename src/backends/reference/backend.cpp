@@ -49,8 +49,6 @@ class ReferenceBackend final : public backend::Backend {
 
   std::vector<Claim> claims(const backend::Site& site) const override {
     const ir::NodePtr& node = site.root();
-    if (const backend::UserKernel* user = backend::find_user_kernel(*node->op, name()))
-      return {Claim::of(cat("user ", node->op->name), node, (*user)(*node))};
     if (node->op->elementwise()) return {claim_of(cat("reference ", node->op->name), node, elementwise_kernel(*node))};
     const auto found = kernels().find(node->op->name);
     if (found == kernels().end()) return {Claim::no("reference", cat("no kernel for '", node->op->name, "'"))};

@@ -7,7 +7,6 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kAlign = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 void set_lifetimes(const std::vector<int>& order, Memory& memory) {

@@ -33,8 +33,8 @@ std::string describe(const ir::Node& node) {
 
 class Selection {
  public:
-  Selection(const ir::Graph& graph, const backend::Backend& backend)
-      : graph_(graph), backend_(backend), users_(ir::uses(graph)) {}
+  Selection(const ir::Graph& graph, const backend::Backend& backend, backend::Choices choices)
+      : graph_(graph), backend_(backend), choices_(choices), users_(ir::uses(graph)) {}
 
   void run(Draft& draft) {
     for (const ir::NodePtr& node : ir::topological(graph_)) visit(node, draft);
@@ -47,7 +47,7 @@ class Selection {
     if (is_leaf(*node) || is_view(*node) || covered_.count(node.get())) return;
     if (!node->regions.empty()) return add_loop(node, draft);
     std::string refused;
-    for (backend::Claim& claim : backend_.claims({graph_, users_, node})) {
+    for (backend::Claim& claim : claims(node)) {
       if (!claim.accepted()) {
         refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
         continue;
@@ -63,6 +63,14 @@ class Selection {
     refusals_ += cat("  ", describe(*node), ":\n", refused);
   }
 
+  // A user's own kernel goes before those of the backend.
+  std::vector<backend::Claim> claims(const ir::NodePtr& node) const {
+    std::vector<backend::Claim> all = backend_.claims({graph_, users_, node, choices_});
+    if (const backend::UserKernel* kernel = backend::find_user_kernel(*node->op, backend_.name()))
+      all.insert(all.begin(), backend::Claim::of(cat("user ", node->op->name), node, (*kernel)(*node)));
+    return all;
+  }
+
   bool free(const backend::Claim& claim) const {
     for (const ir::NodePtr& node : claim.nodes)
       if (covered_.count(node.get())) return false;
@@ -73,18 +81,19 @@ class Selection {
 
   const ir::Graph& graph_;
   const backend::Backend& backend_;
+  const backend::Choices choices_;
   const std::unordered_map<ir::Value, std::vector<ir::Use>, ir::ValueHash> users_;
   std::unordered_set<const ir::Node*> covered_;
   std::vector<ir::NodePtr> unclaimed_;
   std::string refusals_;
 };
 
-std::int64_t aligned(std::size_t bytes) { return static_cast<std::int64_t>((bytes + 63) / 64 * 64); }
+std::int64_t aligned(std::size_t bytes) { return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign); }
 
 // A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
 void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
   auto loop = std::make_shared<Loop>();
-  loop->body = compile(*node->regions[0], backend_);
+  loop->body = compile(*node->regions[0], backend_, {}, choices_);
   loop->carries = static_cast<int>(node->attrs.integer("carries"));
   loop->xs = static_cast<int>(node->attrs.integer("xs"));
   loop->outs = static_cast<int>(node->types.size()) - loop->carries;
@@ -126,11 +135,12 @@ ir::Graph decompose(const ir::Graph& graph, const std::vector<ir::NodePtr>& node
 
 }  // namespace
 
-Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts) {
+Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts,
+             backend::Choices choices) {
   constexpr int kDeepest = 16;  // a decomposition that never ends is an operator's mistake
   for (int depth = 0; depth < kDeepest; ++depth) {
     Draft draft;
-    Selection selection(graph, backend);
+    Selection selection(graph, backend, choices);
     selection.run(draft);
     if (selection.unclaimed().empty()) {
       draft.graph = std::move(graph);
