@@ -53,6 +53,7 @@ class Tensor {
 
   // Reading. Each computes what is needed first; inside a trace each throws.
   const Tensor& eval() const;
+  bool ready() const;  // reading it would neither compute nor wait for a device
   template <class T>
   T item() const;  // of a tensor with one element
   template <class T>

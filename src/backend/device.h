@@ -15,6 +15,8 @@ namespace varve::backend {
 class Mark {
  public:
   virtual ~Mark() = default;
+  virtual bool passed() const = 0;
+  virtual void wait() const = 0;
 };
 
 // Work that was recorded once and runs again as a whole.
@@ -32,6 +34,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::shared_ptr<ir::Remote> allocate(std::size_t bytes) = 0;  // throws OutOfMemory
+  // For a few bytes that kernels write and the processor reads: one address for both.
+  virtual std::shared_ptr<ir::Remote> allocate_shared(std::size_t bytes) = 0;
   // From the processor's memory, which may change as soon as this returns. Kernels started later see it; it waits for
   // work started earlier, up to `after` where that is given, and otherwise runs beside it.
   virtual void upload(void* to, const void* from, std::size_t bytes, const Mark* after = nullptr) = 0;

@@ -14,7 +14,8 @@ namespace varve::ir {
 class Remote {
  public:
   virtual ~Remote() = default;
-  virtual void fetch(void* to) = 0;  // waits for what computes them; throws Error when that failed
+  virtual void fetch(void* to) = 0;             // waits for what computes them; throws Error when that failed
+  virtual bool ready() const { return false; }  // fetching them would not wait
 
   const void* device = nullptr;  // whose memory
   void* address = nullptr;       // there

@@ -65,9 +65,12 @@ class Program {
     std::shared_ptr<ir::Remote> memory;
     Tensor handed;
   };
+  static constexpr std::size_t kRing = 4;
   void* argument_on_device(std::size_t index, const Tensor& arg);
   void bind_results_on_device(std::vector<Tensor>& results);
+  void make_room(Result& result, bool shared);
   std::vector<std::shared_ptr<Variable::State>> updated_variables() const;
+  void mark_run();
   void note_earlier_failure();
   void replay();
 
@@ -88,7 +91,8 @@ class Program {
   std::size_t slot_ = 0;
   bool slot_used_ = false;
   std::vector<const ir::Storage*> last_args_;
-  std::vector<Result> fixed_;
+  std::vector<Result> ring_[kRing];  // small results in turn, so that reading one does not wait for the next runs
+  std::vector<std::weak_ptr<ir::Remote>> unmarked_;
   std::vector<Recorded> recorded_;  // the most recent last
   std::size_t runs_ = 0;
 };

@@ -1,6 +1,7 @@
 // A program on a device: arguments and results in places of their own, so that the whole step is recorded once and
 // started again by one call, and the processor never waits unless somebody reads.
 #include <algorithm>
+#include <cstring>
 
 #include "base/text.h"
 #include "runtime/compiled.h"
@@ -9,28 +10,39 @@
 namespace varve::runtime {
 namespace {
 
-// A result as its readers see it: they learn what the run that made it has noted.
+constexpr std::size_t kSmall = 4096;  // bytes: losses and metrics
+
+// A result as its readers see it: they wait for the run that makes it, no longer, and learn what it has noted.
 class ResultMemory final : public ir::Remote {
  public:
-  ResultMemory(std::shared_ptr<ir::Remote> memory, std::shared_ptr<Execution> execution,
-               std::function<void(const std::string&)> failed)
-      : memory_(std::move(memory)), execution_(std::move(execution)), failed_(std::move(failed)) {
+  ResultMemory(std::shared_ptr<ir::Remote> memory, bool shared, std::shared_ptr<Execution> execution,
+               std::vector<std::shared_ptr<Variable::State>> updated)
+      : memory_(std::move(memory)), shared_(shared), execution_(std::move(execution)), updated_(std::move(updated)) {
     device = memory_->device;
     address = memory_->address;
     bytes = memory_->bytes;
   }
+  void set_mark(std::shared_ptr<backend::Mark> made) { made_ = std::move(made); }
+  bool ready() const override { return made_ && made_->passed(); }
   void fetch(void* to) override {
-    memory_->fetch(to);
+    if (shared_ && made_) {
+      made_->wait();
+      if (bytes) std::memcpy(to, memory_->address, bytes);
+    } else {
+      memory_->fetch(to);
+    }
     if (!execution_->errors().set()) return;
     const std::string text = execution_->errors().text();
-    failed_(text);
+    for (const auto& variable : updated_) variable->spoilt = text;
     throw Error(text);
   }
 
  private:
   std::shared_ptr<ir::Remote> memory_;
+  bool shared_;
   std::shared_ptr<Execution> execution_;
-  std::function<void(const std::string&)> failed_;
+  std::vector<std::shared_ptr<Variable::State>> updated_;
+  std::shared_ptr<backend::Mark> made_;
 };
 
 }  // namespace
@@ -65,35 +77,57 @@ void* Program::argument_on_device(std::size_t index, const Tensor& arg) {
   return slot.memory[index]->address;
 }
 
-// Results lie in fixed places. What the last run left there, and somebody still holds unread, moves out first.
+// What an earlier run left in this place, and somebody still holds unread, moves out first.
+void Program::make_room(Result& result, bool shared) {
+  if (!result.handed.node() || exclusive(result.handed)) return;
+  ir::Storage& storage = *array_of(result.handed)->storage;
+  if (storage.is_far() && !shared) {
+    std::shared_ptr<ir::Remote> own = where_->allocate(storage.bytes);
+    where_->copy(own->address, result.memory->address, storage.bytes);
+    return storage.set_remote(std::move(own));
+  }
+  try {
+    static_cast<void>(storage.data());  // of a run some turns ago: nothing to wait for, as a rule
+  } catch (const Error& error) {
+    storage.error = std::make_shared<const std::string>(error.what());
+  }
+  storage.set_remote(nullptr);
+}
+
+// Results lie in fixed places, so that the recording fits: small ones in one of a ring that the processor can read,
+// large ones on the device.
 void Program::bind_results_on_device(std::vector<Tensor>& results) {
-  fixed_.resize(traced_.results);
   results.assign(traced_.results, Tensor());
+  unmarked_.clear();
   for (std::size_t o = 0; o < traced_.results; ++o) {
-    Result& fixed = fixed_[o];
-    if (!fixed.memory) fixed.memory = where_->allocate(plan_->outputs[o].bytes());
-    if (fixed.handed.node() && !exclusive(fixed.handed)) {
-      ir::Storage& storage = *array_of(fixed.handed)->storage;
-      if (storage.is_far()) {
-        std::shared_ptr<ir::Remote> own = where_->allocate(storage.bytes);
-        where_->copy(own->address, fixed.memory->address, storage.bytes);
-        storage.set_remote(std::move(own));
-      } else {
-        storage.set_remote(nullptr);
-      }
-    }
+    const bool shared = plan_->outputs[o].bytes() <= kSmall;
+    std::vector<Result>& turn = ring_[shared ? runs_ % kRing : 0];
+    turn.resize(traced_.results);
+    Result& result = turn[o];
+    if (!result.memory)
+      result.memory =
+          shared ? where_->allocate_shared(plan_->outputs[o].bytes()) : where_->allocate(plan_->outputs[o].bytes());
+    make_room(result, shared);
     auto array = std::make_shared<ir::Array>();
     array->type = plan_->outputs[o];
     array->layout = contiguous(array->type.shape);
-    array->storage = std::make_shared<ir::Storage>(std::make_shared<ResultMemory>(
-        fixed.memory, execution_, [variables = updated_variables()](const std::string& why) {
-          for (const auto& variable : variables) variable->spoilt = why;
-        }));
-    fixed.handed = Tensor(ir::Value{ir::constant_node(array), 0});
-    execution_->bind_output(static_cast<int>(o), fixed.memory->address);
-    bound_.push_back(fixed.memory->address);
-    results[o] = fixed.handed;
+    auto memory = std::make_shared<ResultMemory>(result.memory, shared, execution_, updated_variables());
+    unmarked_.push_back(memory);
+    array->storage = std::make_shared<ir::Storage>(std::move(memory));
+    result.handed = Tensor(ir::Value{ir::constant_node(array), 0});
+    execution_->bind_output(static_cast<int>(o), result.memory->address);
+    bound_.push_back(result.memory->address);
+    results[o] = result.handed;
   }
+}
+
+// The point up to which arguments in a slot, and results, are in use.
+void Program::mark_run() {
+  if (!slot_used_ && unmarked_.empty()) return;
+  const std::shared_ptr<backend::Mark> mark = where_->mark();
+  if (slot_used_) slots_[slot_].used = mark;
+  for (const auto& result : unmarked_)
+    if (const auto memory = result.lock()) static_cast<ResultMemory&>(*memory).set_mark(mark);
 }
 
 std::vector<std::shared_ptr<Variable::State>> Program::updated_variables() const {
@@ -121,7 +155,7 @@ void Program::replay() {
     }
     known->recording->replay();
   }
-  if (slot_used_) slots_[slot_].used = where_->mark();
+  mark_run();
 }
 
 }  // namespace varve::runtime

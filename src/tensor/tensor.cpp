@@ -65,6 +65,13 @@ const Tensor& Tensor::eval() const {
   return *this;
 }
 
+bool Tensor::ready() const {
+  const std::shared_ptr<const ir::Array> value =
+      node_ ? node_->slots[static_cast<std::size_t>(index_)].value() : nullptr;
+  if (!value) return false;
+  return !value->storage->is_far() || value->storage->remote()->ready();
+}
+
 const void* Tensor::data() const {
   std::shared_ptr<const ir::Array> array = read(node_, index_);
   if (array->contiguous()) return array->data();

@@ -22,15 +22,30 @@ std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tens
   return measured;
 }
 
-void Totals::add(const std::vector<Tensor>& measured, std::int64_t samples) {
-  last_loss_ = measured[0].item<float>();
-  loss_ += last_loss_ * static_cast<double>(samples);
-  samples_ += static_cast<double>(samples);
-  for (std::size_t i = 0; i < metrics_.size(); ++i) {
-    const std::vector<float> batch = measured[i + 1].to_vector<float>();
-    sums_[i].resize(batch.size());
-    for (std::size_t k = 0; k < batch.size(); ++k) sums_[i][k] += batch[k];
+void Totals::add(std::vector<Tensor> measured, std::int64_t samples) {
+  constexpr std::size_t kMostWaiting = 3;  // enough to keep a device busy
+  waiting_.push_back({std::move(measured), samples});
+  while (!waiting_.empty() && (waiting_.size() > kMostWaiting || waiting_.front().measured.back().ready())) {
+    count(waiting_.front());
+    waiting_.pop_front();
   }
+}
+
+void Totals::settle() {
+  for (const Batch& batch : waiting_) count(batch);
+  waiting_.clear();
+}
+
+void Totals::count(const Batch& batch) {
+  last_loss_ = batch.measured[0].item<float>();
+  loss_ += last_loss_ * static_cast<double>(batch.samples);
+  samples_ += static_cast<double>(batch.samples);
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const std::vector<float> values = batch.measured[i + 1].to_vector<float>();
+    sums_[i].resize(values.size());
+    for (std::size_t k = 0; k < values.size(); ++k) sums_[i][k] += values[k];
+  }
+  ++counted_;
 }
 
 std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
@@ -102,6 +117,7 @@ Score Evaluator::run() {
   Totals totals(options_.metrics);
   data::Loader loader(dataset_, {.batch = options_.batch, .shuffle = false, .workers = options_.workers});
   for (data::Batch& batch : loader) totals.add(program_(batch.x, batch.y), batch.x.dim(0));
+  totals.settle();
   model_.reset_state();
   Score score;
   score.values = totals.values();

@@ -1,6 +1,7 @@
 // The programs that run a model without changing its weights.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,12 @@ std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tens
 class Totals {
  public:
   explicit Totals(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}
-  void add(const std::vector<Tensor>& measured, std::int64_t samples);
-  double last_loss() const { return last_loss_; }
+  // What a device is still computing is counted later, at the latest when somebody asks.
+  void add(std::vector<Tensor> measured, std::int64_t samples);
+  void settle();                                     // counts all of it
+  std::int64_t counted() const { return counted_; }  // batches so far
+  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  double last_loss() const { return last_loss_; }                                            // of the last one counted
   std::vector<std::pair<std::string, double>> values(const std::string& prefix = "") const;  // loss first
   const std::vector<double>& sums_of(std::size_t metric) const { return sums_[metric]; }
 
@@ -31,6 +36,14 @@ class Totals {
  private:
   std::vector<Metric> metrics_;
   std::vector<std::vector<double>> sums_ = std::vector<std::vector<double>>(metrics_.size());
+  struct Batch {
+    std::vector<Tensor> measured;
+    std::int64_t samples;
+  };
+  void count(const Batch& batch);
+
+  std::deque<Batch> waiting_;
+  std::int64_t counted_ = 0;
   double loss_ = 0, samples_ = 0, last_loss_ = 0;
 };
 

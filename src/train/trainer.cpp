@@ -181,9 +181,23 @@ void Trainer::set_rate() {
 void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& totals) {
   set_rate();
   totals.add(step(batch.x, batch.y, completes_step()), batch.x.dim(0));
+  if (totals.counted() == 0) totals.settle();
   loss_ = totals.last_loss();
   ++at_.step;
   ++at_.total_steps;
+}
+
+// A device is some steps ahead of the losses that came back.
+void Trainer::check_finite(const Totals& totals) {
+  if (std::isfinite(loss_)) return;
+  at_.step -= totals.waiting();
+  report_not_finite();
+}
+
+void Trainer::settle(Totals& totals) {
+  totals.settle();
+  loss_ = totals.last_loss();
+  check_finite(totals);
 }
 
 void Trainer::tick() {
@@ -203,21 +217,26 @@ bool Trainer::train_epoch() {
   for (const data::Batch& batch : batches) {
     const bool complete = completes_step();
     train_batch(*step_, batch, totals);
-    if (!std::isfinite(loss_)) report_not_finite();
+    check_finite(totals);
     progress_->step(at_.step, totals.values());
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
     if (!at_.history.stopped.empty()) break;
     // Between the batches of one step there is nothing to go on from.
     if (!complete || at_.step == batches_) continue;
     if (InterruptScope::asked()) {
+      settle(totals);
       save(&totals);
       at_.history.interrupted = true;
       progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
                       (options_.run.empty() ? "" : "; saved, and can be resumed"));
       return false;
     }
-    if (save_due()) save(&totals);
+    if (save_due()) {
+      settle(totals);
+      save(&totals);
+    }
   }
+  settle(totals);
   end_epoch(totals);
   if (InterruptScope::asked() && at_.epoch < options_.epochs) at_.history.interrupted = true;
   return !at_.history.interrupted;

@@ -41,6 +41,8 @@ class Trainer : public Session {
   data::Loader loader() const;  // of what is left of the present epoch
   bool completes_step() const;  // whether the next batch does
   void train_batch(TrainStep& step, const data::Batch& batch, Totals& totals);
+  void check_finite(const Totals& totals);
+  void settle(Totals& totals);  // until every loss is back
   void tick();
   void set_rate();
   void end_epoch(const Totals& totals);

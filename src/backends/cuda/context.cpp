@@ -74,6 +74,33 @@ class Allocation final : public ir::Remote {
   Context& context_;
 };
 
+// Pinned memory of the processor that kernels write through the same address.
+class SharedBlock final : public ir::Remote {
+ public:
+  SharedBlock(Context& context, std::size_t size) : context_(context) {
+    device = &context;
+    bytes = size;
+    context.make_current();
+    check(cuMemHostAlloc(&address, std::max<std::size_t>(size, 64), CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc");
+  }
+  ~SharedBlock() override {
+    context_.make_current();
+    cuStreamSynchronize(context_.stream());
+    cuMemFreeHost(address);
+  }
+  void fetch(void* to) override {
+    context_.wait();
+    if (bytes) std::memcpy(to, address, bytes);
+  }
+
+ private:
+  Context& context_;
+};
+
+std::shared_ptr<ir::Remote> Context::allocate_shared(std::size_t bytes) {
+  return std::make_shared<SharedBlock>(*this, bytes);
+}
+
 void Context::release_free_blocks() {
   cuStreamSynchronize(stream_);
   for (auto& [size, blocks] : free_)
@@ -210,6 +237,8 @@ class EventMark final : public backend::Mark {
     check(cuEventRecord(event, stream), "cuEventRecord");
   }
   ~EventMark() override { cuEventDestroy(event); }
+  bool passed() const override { return cuEventQuery(event) == CUDA_SUCCESS; }
+  void wait() const override { check(cuEventSynchronize(event), "cuEventSynchronize"); }
   CUevent event = nullptr;
 };
 

@@ -38,6 +38,7 @@ class Context final : public backend::Device {
   int note(const std::string& text);
 
   std::shared_ptr<ir::Remote> allocate(std::size_t bytes) override;
+  std::shared_ptr<ir::Remote> allocate_shared(std::size_t bytes) override;
   void upload(void* to, const void* from, std::size_t bytes, const backend::Mark* after) override;
   std::shared_ptr<backend::Mark> mark() override;
   void copy(void* to, const void* from, std::size_t bytes) override;
