@@ -1,0 +1,56 @@
+// What a compiled kernel module and the emulated driver know of each other. Both sides include this file, so it needs
+// no other header.
+#pragma once
+
+constexpr unsigned kEmuAbi = 1;
+
+struct EmuIndex {
+  unsigned x, y, z;
+};
+
+struct EmuBlock;
+
+// Runs once, when every lane of a collective has arrived: reads what the lanes brought and writes what they get.
+// payloads[lane] is meaningful for the lanes set in `lanes`.
+using EmuCombine = void (*)(unsigned lanes, void* const* payloads);
+
+struct EmuBarrierResult {
+  int arrived, nonzero;
+};
+
+// What the driver does for a running thread.
+struct EmuRuntime {
+  EmuBarrierResult (*barrier)(EmuBlock*, int predicate);
+  void (*collective)(EmuBlock*, unsigned mask, EmuCombine, void* payload);
+  void (*pause)(EmuBlock*);  // lets other threads run: called by loops that wait for memory to change
+  unsigned (*live_lanes)(EmuBlock*);
+  void (*assertion_failed)(EmuBlock*, const char* expression, const char* file, int line);
+};
+
+// The running block as its threads see it; `thread` is rewritten at every switch between threads.
+struct EmuBlock {
+  EmuIndex thread, block, block_size, grid_size;
+  void* dynamic_shared;
+  unsigned dynamic_shared_bytes;
+  unsigned polls, polls_per_pause;
+  const EmuRuntime* runtime;
+};
+
+struct EmuParameter {
+  unsigned size, alignment;
+};
+
+struct EmuKernel {
+  const char* name;
+  void (*call)(void* const* arguments);
+  unsigned count;
+  const EmuParameter* parameters;
+};
+
+// `block` gives the address of the calling OS thread's pointer to its running block. It lies in the module's
+// thread-local segment, together with the __shared__ variables and nothing else.
+struct EmuModule {
+  unsigned abi;
+  const EmuKernel* kernels;  // ends with a null name
+  EmuBlock** (*block)();
+};

@@ -1,0 +1,13 @@
+// Kernel text made ready for g++.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace varve::emulator {
+
+// The text with the driver's table of kernels after it. `expressions` name instances of templates, such as
+// "scale<float>". `name` is what messages call the file.
+std::string for_gcc(const std::string& text, const std::string& name, const std::vector<std::string>& expressions);
+
+}  // namespace varve::emulator

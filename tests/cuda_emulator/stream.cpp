@@ -1,0 +1,239 @@
+#include "stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "context.h"
+
+using varve::emulator::Capture;
+using varve::emulator::require_idle_context;
+using varve::emulator::submit;
+
+struct CUevent_st {
+  std::chrono::steady_clock::time_point time;
+  bool recorded = false;
+  unsigned flags = 0;
+  std::shared_ptr<Capture> capture;  // set while its last record belongs to a capture
+  CUstream stream = nullptr;
+  unsigned long long position = 0;
+};
+
+namespace varve::emulator {
+namespace {
+
+std::mutex mutex;  // over the two below and what the streams say of captures
+std::vector<CUstream> streams;
+std::vector<std::shared_ptr<Capture>> captures;
+
+CUstream_st default_stream;
+
+CUstream resolve(CUstream stream) {
+  bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  return is_default ? &default_stream : stream;
+}
+
+bool known(CUstream stream) {
+  return stream == &default_stream || std::find(streams.begin(), streams.end(), stream) != streams.end();
+}
+
+bool forbids(const Capture& capture) {
+  if (capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+  return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL || capture.thread == std::this_thread::get_id();
+}
+
+}  // namespace
+
+CUresult submit(CUstream handle, Work work) {
+  if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;
+  CUstream stream = resolve(handle);
+  {
+    std::lock_guard lock(mutex);
+    if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->capture) {
+      if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      stream->capture->nodes.push_back(std::move(work));
+      ++stream->submitted;
+      return CUDA_SUCCESS;
+    }
+  }
+  return work();
+}
+
+CUresult require_idle_context() {
+  if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;
+  std::lock_guard lock(mutex);
+  for (const auto& capture : captures) {
+    if (!forbids(*capture)) continue;
+    capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace varve::emulator
+
+using namespace varve::emulator;
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  if (!stream) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;
+  std::lock_guard lock(mutex);
+  *stream = new CUstream_st{.capture = nullptr, .flags = flags, .priority = priority};
+  streams.push_back(*stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+
+CUresult cuStreamDestroy(CUstream stream) {
+  std::lock_guard lock(mutex);
+  if (std::erase(streams, stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture) stream->capture->invalidated = true;
+  std::erase_if(captures, [&](const auto& capture) { return capture->origin == stream; });
+  delete stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream stream, unsigned* flags) {
+  *flags = resolve(stream)->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream stream, int* priority) {
+  *priority = resolve(stream)->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream->capture) return CUDA_SUCCESS;
+  stream->capture->invalidated = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult cuStreamQuery(CUstream stream) { return cuStreamSynchronize(stream); }
+
+CUresult cuCtxSynchronize() { return require_idle_context(); }
+
+// A stream joins a capture by waiting for an event of it, and is joined when its own last event is waited for.
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (!event || !known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->capture) return stream->capture && event->recorded ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_SUCCESS;
+  if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  if (!stream->capture) stream->submitted = stream->joined = 0;
+  stream->capture = event->capture;
+  if (known(event->stream)) event->stream->joined = std::max(event->stream->joined, event->position);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (stream == &default_stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
+  stream->capture->mode = mode;
+  stream->capture->thread = std::this_thread::get_id();
+  captures.push_back(stream->capture);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (graph) *graph = nullptr;
+  if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  auto capture = stream->capture;
+  if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  bool wrong_thread = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id();
+  if (wrong_thread) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  bool unjoined = false;
+  for (CUstream other : streams) {
+    if (other->capture != capture) continue;
+    unjoined = unjoined || (other != stream && other->joined < other->submitted);
+    other->capture = nullptr;
+  }
+  std::erase(captures, capture);
+  if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (unjoined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  if (graph) *graph = new CUgraph_st{std::move(capture->nodes)};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  return cuStreamGetCaptureInfo(handle, status, nullptr, nullptr, nullptr, nullptr, nullptr);
+}
+
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                                const CUgraphNode** dependencies, const CUgraphEdgeData** edges, size_t* count) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  const auto& capture = stream->capture;
+  *status = !capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+            : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (id) *id = reinterpret_cast<cuuint64_t>(capture.get());
+  if (graph) *graph = nullptr;
+  if (dependencies) *dependencies = nullptr;
+  if (edges) *edges = nullptr;
+  if (count) *count = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  if (!event) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;
+  *event = new CUevent_st{};
+  (*event)->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  delete event;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream handle) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (!event || !known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  event->recorded = true;
+  event->time = std::chrono::steady_clock::now();
+  event->capture = stream->capture;
+  event->stream = stream;
+  event->position = stream->submitted;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  {
+    std::lock_guard lock(mutex);
+    if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return require_idle_context();
+}
+
+CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  if (!milliseconds || !start || !end || !start->recorded || !end->recorded) return CUDA_ERROR_INVALID_HANDLE;
+  if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  return submit(stream, [=] { return function(data), CUDA_SUCCESS; });
+}

@@ -1,0 +1,48 @@
+// Streams and the graphs they are captured into. Work runs at the call; on a capturing stream it is kept for later.
+#pragma once
+
+#include <cuda.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace varve::emulator {
+
+using Work = std::function<CUresult()>;
+
+// Work of all the streams that take part in a capture, in the order of the calls: one of the orders that the
+// dependencies allow.
+struct Capture {
+  CUstream origin;
+  CUstreamCaptureMode mode;
+  std::thread::id thread;
+  bool invalidated = false;
+  std::vector<Work> nodes;
+};
+
+// Runs the work now or records it. Nothing that `work` refers to may belong to the caller.
+CUresult submit(CUstream stream, Work work);
+
+// For calls that wait for streams, or on a device may do so, such as allocation: refused while any stream captures, and
+// that capture is lost, unless its mode allows them.
+CUresult require_idle_context();
+
+}  // namespace varve::emulator
+
+struct CUstream_st {
+  std::shared_ptr<varve::emulator::Capture> capture;
+  unsigned long long submitted = 0;  // captured so far on this stream
+  unsigned long long joined = 0;     // of these, how many another stream of the capture waits for
+  unsigned flags = 0;
+  int priority = 0;
+};
+
+struct CUgraph_st {
+  std::vector<varve::emulator::Work> nodes;
+};
+
+struct CUgraphExec_st {
+  std::vector<varve::emulator::Work> nodes;
+};
