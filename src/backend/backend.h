@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "backend/device.h"
 #include "backend/kernel.h"
 #include "ir/graph.h"
 
 namespace varve::backend {
+
+class Device;  // backend/device.h
 
 // What was chosen for a whole program, beyond what its graph says.
 struct Choices {

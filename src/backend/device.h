@@ -41,8 +41,13 @@ class Device {
   virtual void upload(void* to, const void* from, std::size_t bytes, const Mark* after = nullptr) = 0;
   virtual std::shared_ptr<Mark> mark() = 0;                              // here: everything started so far
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  // within the device
-  // Kernels and copies that `work` starts are kept, not run.
-  virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
+  // Kernels and copies that the pieces start are kept, not run. Each piece waits for those named in its `after`, which
+  // come before it in the list; the others may run beside it.
+  struct Piece {
+    std::function<void()> work;
+    std::vector<int> after;
+  };
+  virtual std::unique_ptr<Recording> record(const std::vector<Piece>& pieces) = 0;
   virtual void wait() = 0;                    // until everything started has ended; throws what went wrong there
   virtual void share(ErrorWord& errors) = 0;  // kernels given this word can note in it
   virtual std::vector<double> time(const std::vector<std::function<void()>>& pieces) = 0;  // runs them, seconds of each

@@ -86,6 +86,7 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
     const std::size_t scratch =
         step.loop ? draft.units[u].loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
     memory.scratch.push_back(-1);
+    step.scratch_bytes = scratch;
     if (!scratch) continue;
     Buffer buffer;
     buffer.bytes = scratch;

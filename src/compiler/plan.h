@@ -35,6 +35,7 @@ struct PlanStep {
   std::string op, shape, origin;  // for the profiler
   std::vector<Place> in, out;
   Place scratch;
+  std::size_t scratch_bytes = 0;
   std::vector<backend::Port> in_ports, out_ports;
   backend::Prepare prepare;  // makes one kernel for each execution
   Cost cost;

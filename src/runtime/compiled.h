@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/device.h"
 #include "compiler/pipeline.h"
 #include "runtime/execution.h"
 #include "tensor/trace.h"

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backend/device.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "compiler/pipeline.h"

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/threads.h"
+#include "runtime/dependencies.h"
 #include "runtime/residence.h"
 
 namespace varve::runtime {
@@ -79,6 +80,14 @@ void Execution::copy(void* to, const void* from, std::size_t bytes) {
 
 void Execution::run_copies() {
   for (std::size_t c = 0; c < copy_from_.size(); ++c) copy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+}
+
+std::unique_ptr<backend::Recording> Execution::record() {
+  const std::vector<std::vector<int>> after = dependencies(*plan_);
+  std::vector<backend::Device::Piece> pieces;
+  for (std::size_t s = 0; s < kernels_.size(); ++s) pieces.push_back({[this, s] { run_step(s); }, after[s]});
+  pieces.push_back({[this] { run_copies(); }, after.back()});
+  return plan_->device->record(pieces);
 }
 
 void Execution::time_on_device(std::vector<double>& seconds) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/device.h"
 #include "backend/kernel.h"
 #include "compiler/plan.h"
 #include "ir/array.h"
@@ -23,6 +24,7 @@ class Execution {
   void bind_input(int index, void* data);
   void bind_output(int index, void* data);
   void run();                                    // no allocation, no look-up, no lock; a device goes on after it
+  std::unique_ptr<backend::Recording> record();  // the run as it is bound now, for its device to repeat
   void run_timed(std::vector<double>& seconds);  // adds the time of each step
 
   backend::ErrorWord& errors() { return *errors_; }

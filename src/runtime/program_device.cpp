@@ -147,7 +147,7 @@ void Program::replay() {
     auto known = std::find_if(recorded_.begin(), recorded_.end(), [&](const Recorded& r) { return r.bound == bound_; });
     if (known == recorded_.end()) {
       if (recorded_.size() == kMostRecordings) recorded_.erase(recorded_.begin());
-      recorded_.push_back({bound_, where_->record([&] { execution_->run(); })});
+      recorded_.push_back({bound_, execution_->record()});
       known = std::prev(recorded_.end());
     } else if (std::next(known) != recorded_.end()) {
       std::rotate(known, std::next(known), recorded_.end());

@@ -190,6 +190,14 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, 
   return CUDA_SUCCESS;
 }
 
+// The order of the calls is one of those that any dependencies allow.
+CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode*, const CUgraphEdgeData*, size_t, unsigned) {
+  std::lock_guard lock(mutex);
+  CUstream stream = resolve(handle);
+  if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  return stream->capture ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+}
+
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   if (!event) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;

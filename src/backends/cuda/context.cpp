@@ -297,12 +297,47 @@ struct OwnedGraph {
 
 }  // namespace
 
-std::unique_ptr<backend::Recording> Context::record(const std::function<void()>& work) {
+namespace {
+
+// The nodes that work captured next on this stream waits for.
+std::vector<CUgraphNode> last_nodes(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUgraphNode* nodes = nullptr;
+  std::size_t count = 0;
+  check(cuStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &count), "cuStreamGetCaptureInfo");
+  return {nodes, nodes + count};
+}
+
+void wait_for(CUstream stream, std::vector<CUgraphNode> nodes) {
+  check(cuStreamUpdateCaptureDependencies(stream, nodes.data(), nullptr, nodes.size(),
+                                          CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+        "cuStreamUpdateCaptureDependencies");
+}
+
+void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces) {
+  std::vector<std::vector<CUgraphNode>> ends;
+  for (const backend::Device::Piece& piece : pieces) {
+    std::vector<CUgraphNode> nodes;
+    for (const int earlier : piece.after) {
+      const std::vector<CUgraphNode>& more = ends[static_cast<std::size_t>(earlier)];
+      nodes.insert(nodes.end(), more.begin(), more.end());
+    }
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    wait_for(stream, std::move(nodes));
+    piece.work();
+    ends.push_back(last_nodes(stream));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pieces) {
   make_current();
   check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
   OwnedGraph owned;
   try {
-    work();
+    capture(stream_, pieces);
   } catch (...) {
     cuStreamEndCapture(stream_, &owned.graph);
     throw;

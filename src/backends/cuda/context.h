@@ -42,7 +42,7 @@ class Context final : public backend::Device {
   void upload(void* to, const void* from, std::size_t bytes, const backend::Mark* after) override;
   std::shared_ptr<backend::Mark> mark() override;
   void copy(void* to, const void* from, std::size_t bytes) override;
-  std::unique_ptr<backend::Recording> record(const std::function<void()>& work) override;
+  std::unique_ptr<backend::Recording> record(const std::vector<Piece>& pieces) override;
   void wait() override;
   void share(backend::ErrorWord& errors) override;
   std::vector<double> time(const std::vector<std::function<void()>>& pieces) override;
