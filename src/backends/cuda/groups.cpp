@@ -1,7 +1,229 @@
+#include "backends/cuda/groups.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
 #include "backends/cuda/claims.h"
+#include "backends/cuda/context.h"
+#include "backends/cuda/function.h"
+#include "backends/cuda/groups_plan.h"
+#include "backends/cuda/groups_text.h"
 
 namespace varve::cuda {
+namespace {
 
-backend::Claim offer_group(const backend::Group&) { return backend::Claim::no("generated", "not written yet"); }
+using backend::Port;
+using backend::Prepared;
+using backend::RunArgs;
+
+constexpr std::size_t kMostWords = 4000;  // of 8 bytes: what a kernel may be given as arguments, less a little
+
+std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+struct PlannedGroup {
+  GroupPlan plan;
+  int first_in = 0, first_out = 0;  // of its part, among the operands of all
+};
+
+// One launch: the groups sorted by kind, and the words of its argument in which pointers are still missing.
+class Merged {
+ public:
+  explicit Merged(std::vector<PlannedGroup> groups) {
+    std::map<std::string, std::vector<PlannedGroup*>> kinds;
+    for (PlannedGroup& group : groups) kinds[group_text(group.plan)].push_back(&group);
+    std::vector<std::string> texts;
+    std::vector<int> counts;
+    std::size_t shared = 0;
+    words_.assign((groups.size() + 1) / 2, 0);
+    for (auto& [text, members] : kinds) {
+      texts.push_back(text);
+      counts.push_back(static_cast<int>(members.size()));
+      for (PlannedGroup* group : members) {
+        shared = std::max(shared, shared_bytes(group->plan));
+        add(*group);
+      }
+    }
+    std::memcpy(words_.data(), ends_.data(), ends_.size() * sizeof(std::uint32_t));
+    function_ = Function("groups", groups_kernel(texts, counts, shared));
+  }
+
+  // Whether every operand that is moved in pieces of up to 16 bytes lies at a multiple of them.
+  bool aligned(const RunArgs& args) const {
+    return std::all_of(pointers_.begin(), pointers_.end(), [&](const Pointer& pointer) {
+      const void* address = pointer.output ? args.out[pointer.operand] : args.in[pointer.operand];
+      return reinterpret_cast<std::uintptr_t>(address) % pointer.alignment == 0;
+    });
+  }
+
+  void run(const RunArgs& args, const ir::Remote* counters) const {
+    if (words_.size() <= kFewWords)
+      start<kFewWords>(args, counters);
+    else
+      start<kMostWords>(args, counters);
+  }
+
+ private:
+  static constexpr std::size_t kFewWords = 500;
+
+  struct Pointer {
+    std::size_t word, operand, alignment;
+    bool output;
+  };
+  struct Inner {  // scratch memory and counters of a reduction
+    std::size_t word, scratch, counters;
+  };
+
+  void add(const PlannedGroup& group) {
+    const GroupPlan& plan = group.plan;
+    for (const GroupOperand& operand : plan.operands) {
+      const std::size_t bytes = size_of(operand.dtype) * static_cast<std::size_t>(plan.width);
+      const bool vector = plan.reach(operand) == Reach::vector;
+      const int first = operand.output ? group.first_out : group.first_in;
+      pointers_.push_back({words_.size(), static_cast<std::size_t>(first + operand.number),
+                           vector ? std::min<std::size_t>(bytes, 16) : 1, operand.output});
+      words_.push_back(0);
+    }
+    if (plan.walk != Walk::flat) {
+      inner_.push_back({words_.size(), scratch_, counters_});
+      words_.insert(words_.end(), {0, 0});
+      scratch_ += padded(plan.scratch_bytes());
+      if (plan.slices > 1) counters_ += static_cast<std::size_t>(plan.tiles);
+    }
+    const std::vector<std::uint64_t> more = group_words(plan);
+    words_.insert(words_.end(), more.begin(), more.end());
+    blocks_ += plan.blocks();
+    ends_.push_back(static_cast<std::uint32_t>(blocks_));
+  }
+
+  template <std::size_t kWords>
+  void start(const RunArgs& args, const ir::Remote* counters) const {
+    struct Argument {
+      std::uint64_t words[kWords];
+    } argument;
+    std::copy(words_.begin(), words_.end(), argument.words);
+    const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
+    for (const Pointer& pointer : pointers_)
+      argument.words[pointer.word] = address(pointer.output ? args.out[pointer.operand] : args.in[pointer.operand]);
+    for (const Inner& inner : inner_) {
+      argument.words[inner.word] = address(args.scratch) + inner.scratch;
+      if (counters)
+        argument.words[inner.word + 1] = address(counters->address) + inner.counters * sizeof(std::uint32_t);
+    }
+    function_({.grid = blocks_, .block = kGroupThreads}, argument);
+  }
+
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint32_t> ends_;
+  std::vector<Pointer> pointers_;
+  std::vector<Inner> inner_;
+  std::int64_t blocks_ = 0;
+  std::size_t scratch_ = 0, counters_ = 0;
+  Function function_;
+};
+
+std::vector<PlannedGroup> planned(const std::vector<GroupPart>& parts, bool vectors) {
+  std::vector<PlannedGroup> groups;
+  int first_in = 0, first_out = 0;
+  for (const GroupPart& part : parts) {
+    for (GroupPlan& plan : plan_group(part, vectors)) groups.push_back({std::move(plan), first_in, first_out});
+    first_in += static_cast<int>(part.in.size());
+    first_out += static_cast<int>(part.out.size());
+  }
+  return groups;
+}
+
+std::size_t words_of(const PlannedGroup& group) {
+  return group.plan.operands.size() + 3 + group_words(group.plan).size();
+}
+
+// As few launches as the size of their arguments allows.
+std::vector<Merged> launches(const std::vector<GroupPart>& parts, bool vectors) {
+  std::vector<Merged> result;
+  std::vector<PlannedGroup> groups;
+  std::size_t words = 0;
+  const auto finish = [&] {
+    if (!groups.empty()) result.emplace_back(std::exchange(groups, {}));
+    words = 0;
+  };
+  for (PlannedGroup& group : planned(parts, vectors)) {
+    if (words + words_of(group) > kMostWords) finish();
+    words += words_of(group);
+    groups.push_back(std::move(group));
+  }
+  finish();
+  return result;
+}
+
+// Bytes of scratch memory, and numbers of counters.
+struct Needs {
+  std::size_t scratch = 0, counters = 0;
+
+  explicit Needs(const std::vector<PlannedGroup>& groups) {
+    for (const PlannedGroup& group : groups) {
+      scratch += padded(group.plan.scratch_bytes());
+      if (group.plan.slices > 1) counters += static_cast<std::size_t>(group.plan.tiles);
+    }
+  }
+};
+
+std::shared_ptr<ir::Remote> zeros(std::size_t count) {
+  if (count == 0 || !gpu().present()) return nullptr;
+  const std::vector<std::uint32_t> values(count, 0);
+  std::shared_ptr<ir::Remote> memory = context().allocate(count * sizeof values[0]);
+  context().upload(memory->address, values.data(), count * sizeof values[0], nullptr);
+  return memory;
+}
+
+// Operands are nearly always aligned; kernels for those that are not are made when they are first seen.
+class GroupsKernel final : public backend::Kernel {
+ public:
+  GroupsKernel(std::vector<GroupPart> parts, std::size_t counters)
+      : parts_(std::move(parts)), fast_(launches(parts_, true)), counters_(zeros(counters)) {}
+
+  void run(const RunArgs& args) override {
+    const bool aligned = std::all_of(fast_.begin(), fast_.end(), [&](const Merged& m) { return m.aligned(args); });
+    if (!aligned && slow_.empty()) slow_ = launches(parts_, false);
+    for (const Merged& merged : aligned ? fast_ : slow_) merged.run(args, counters_.get());
+  }
+
+ private:
+  std::vector<GroupPart> parts_;
+  std::vector<Merged> fast_, slow_;
+  std::shared_ptr<ir::Remote> counters_;  // zero between launches
+};
+
+// A program outlives the graph it came from: what is kept names no node.
+GroupPart without_nodes(GroupPart part) {
+  part.group.nodes.clear();
+  part.group.inputs.clear();
+  part.group.outputs.clear();
+  return part;
+}
+
+}  // namespace
+
+Prepared prepare_merged(const std::vector<GroupPart>& parts) {
+  std::vector<GroupPart> kept;
+  for (const GroupPart& part : parts) kept.push_back(without_nodes(part));
+  const Needs fast(planned(kept, true)), slow(planned(kept, false));
+  return {std::make_unique<GroupsKernel>(std::move(kept), std::max(fast.counters, slow.counters)),
+          std::max(fast.scratch, slow.scratch)};
+}
+
+backend::Claim offer_group(const backend::Group& group) {
+  const std::string refusal = formula_refusal(group.code, group.compute);
+  if (!refusal.empty()) return backend::Claim::no("generated", refusal);
+  backend::Claim claim;
+  claim.kernel = "generated";
+  claim.nodes = group.nodes;
+  claim.inputs = group.inputs;
+  claim.outputs = group.outputs;
+  claim.memory.assign(group.inputs.size(), backend::Memory::strided);
+  claim.prepare = [group](const std::vector<Port>& in, const std::vector<Port>& out) {
+    return prepare_merged({{group, in, out}});
+  };
+  return claim;
+}
 
 }  // namespace varve::cuda
