@@ -17,8 +17,6 @@ using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::size_t kMostWords = 4000;  // of 8 bytes: what a kernel may be given as arguments, less a little
-
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct PlannedGroup {
@@ -35,7 +33,7 @@ class Merged {
     std::vector<std::string> texts;
     std::vector<int> counts;
     std::size_t shared = 0;
-    words_.assign((groups.size() + 1) / 2, 0);
+    for (std::size_t i = 0; i < groups.size(); i += 2) words_.add(std::uint64_t{0});
     for (auto& [text, members] : kinds) {
       texts.push_back(text);
       counts.push_back(static_cast<int>(members.size()));
@@ -44,7 +42,8 @@ class Merged {
         add(*group);
       }
     }
-    std::memcpy(words_.data(), ends_.data(), ends_.size() * sizeof(std::uint32_t));
+    for (std::size_t i = 0; i < ends_.size(); i += 2)
+      words_.set(i / 2, ends_[i] | (i + 1 < ends_.size() ? ends_[i + 1] << 32 : 0));
     function_ = Function("groups", groups_kernel(texts, counts, shared));
   }
 
@@ -57,15 +56,17 @@ class Merged {
   }
 
   void run(const RunArgs& args, const ir::Remote* counters) const {
-    if (words_.size() <= kFewWords)
-      start<kFewWords>(args, counters);
-    else
-      start<kMostWords>(args, counters);
+    Words words = words_;
+    for (const Pointer& pointer : pointers_)
+      words.set(pointer.word, pointer.output ? args.out[pointer.operand] : args.in[pointer.operand]);
+    for (const Inner& inner : inner_) {
+      words.set(inner.word, static_cast<std::byte*>(args.scratch) + inner.scratch);
+      if (counters) words.set(inner.word + 1, static_cast<std::uint32_t*>(counters->address) + inner.counters);
+    }
+    words.start(function_, {.grid = blocks_, .block = kGroupThreads});
   }
 
  private:
-  static constexpr std::size_t kFewWords = 500;
-
   struct Pointer {
     std::size_t word, operand, alignment;
     bool output;
@@ -82,39 +83,22 @@ class Merged {
       const int first = operand.output ? group.first_out : group.first_in;
       pointers_.push_back({words_.size(), static_cast<std::size_t>(first + operand.number),
                            vector ? std::min<std::size_t>(bytes, 16) : 1, operand.output});
-      words_.push_back(0);
+      words_.add(std::uint64_t{0});
     }
     if (plan.walk != Walk::flat) {
       inner_.push_back({words_.size(), scratch_, counters_});
-      words_.insert(words_.end(), {0, 0});
+      words_.add(std::uint64_t{0});
+      words_.add(std::uint64_t{0});
       scratch_ += padded(plan.scratch_bytes());
       if (plan.slices > 1) counters_ += static_cast<std::size_t>(plan.tiles);
     }
-    const std::vector<std::uint64_t> more = group_words(plan);
-    words_.insert(words_.end(), more.begin(), more.end());
+    add_group_words(plan, words_);
     blocks_ += plan.blocks();
-    ends_.push_back(static_cast<std::uint32_t>(blocks_));
+    ends_.push_back(static_cast<std::uint64_t>(blocks_));
   }
 
-  template <std::size_t kWords>
-  void start(const RunArgs& args, const ir::Remote* counters) const {
-    struct Argument {
-      std::uint64_t words[kWords];
-    } argument;
-    std::copy(words_.begin(), words_.end(), argument.words);
-    const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
-    for (const Pointer& pointer : pointers_)
-      argument.words[pointer.word] = address(pointer.output ? args.out[pointer.operand] : args.in[pointer.operand]);
-    for (const Inner& inner : inner_) {
-      argument.words[inner.word] = address(args.scratch) + inner.scratch;
-      if (counters)
-        argument.words[inner.word + 1] = address(counters->address) + inner.counters * sizeof(std::uint32_t);
-    }
-    function_({.grid = blocks_, .block = kGroupThreads}, argument);
-  }
-
-  std::vector<std::uint64_t> words_;
-  std::vector<std::uint32_t> ends_;
+  Words words_;
+  std::vector<std::uint64_t> ends_;
   std::vector<Pointer> pointers_;
   std::vector<Inner> inner_;
   std::int64_t blocks_ = 0;
@@ -134,7 +118,9 @@ std::vector<PlannedGroup> planned(const std::vector<GroupPart>& parts, bool vect
 }
 
 std::size_t words_of(const PlannedGroup& group) {
-  return group.plan.operands.size() + 3 + group_words(group.plan).size();
+  Words words;
+  add_group_words(group.plan, words);
+  return group.plan.operands.size() + 3 + words.size();
 }
 
 // As few launches as the size of their arguments allows.

@@ -294,18 +294,6 @@ class Writer {
   std::string out_;
 };
 
-// Two words of an extent: its size, and multiplier and shift in whose terms x / size is (⌊x · m / 2^32⌋ + x) >> s.
-void add_extent(std::vector<std::uint64_t>& words, std::int64_t extent, bool wide) {
-  const auto size = static_cast<std::uint64_t>(extent);
-  if (wide) {
-    words.insert(words.end(), {size, 0});
-    return;
-  }
-  const auto shift = static_cast<unsigned>(std::bit_width(size - 1));
-  const std::uint64_t multiplier = (((std::uint64_t{1} << shift) - size) << 32) / size + 1;
-  words.insert(words.end(), {size | multiplier << 32, shift});
-}
-
 }  // namespace
 
 std::string formula_refusal(const expr::Code& code, DType compute) {
@@ -323,21 +311,21 @@ std::string formula_refusal(const expr::Code& code, DType compute) {
 
 std::string group_text(const GroupPlan& plan) { return Writer(plan).text(); }
 
-std::vector<std::uint64_t> group_words(const GroupPlan& plan) {
+void add_group_words(const GroupPlan& plan, Words& words) {
   const Writer writer(plan);
-  std::vector<std::uint64_t> words;
   const auto units = static_cast<std::uint64_t>(plan.units), slice = static_cast<std::uint64_t>(plan.slice_units);
-  if (plan.wide)
-    words.insert(words.end(), {units, slice});
-  else
-    words.push_back(units | slice << 32);
-  words.push_back(static_cast<std::uint64_t>(plan.slices));
-  words.push_back(static_cast<std::uint64_t>(plan.columns));
-  for (const GroupAxis& axis : plan.axes) add_extent(words, axis.size, plan.wide);
+  if (plan.wide) {
+    words.add(units);
+    words.add(slice);
+  } else {
+    words.add_halves(units, slice);
+  }
+  words.add(plan.slices);
+  words.add(plan.columns);
+  for (const GroupAxis& axis : plan.axes) words.add_extent(axis.size, plan.wide);
   for (std::size_t i = 0; i < plan.operands.size(); ++i)
     for (const std::int64_t stride : plan.operands[i].strides)
-      if (writer.has_place(i) && stride != 0) words.push_back(static_cast<std::uint64_t>(stride));
-  return words;
+      if (writer.has_place(i) && stride != 0) words.add(stride);
 }
 
 std::size_t shared_bytes(const GroupPlan& plan) {
@@ -348,7 +336,7 @@ std::size_t shared_bytes(const GroupPlan& plan) {
 
 std::string groups_kernel(const std::vector<std::string>& texts, const std::vector<int>& counts,
                           std::size_t shared_bytes) {
-  std::string text = kernel_text("convert") + kernel_text("formula") + kernel_text("groups");
+  std::string text = kernel_text("extents") + kernel_text("convert") + kernel_text("formula") + kernel_text("groups");
   std::string fields, calls;
   int groups = 0;
   for (std::size_t k = 0; k < texts.size(); ++k) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/arguments.h"
 #include "backends/cuda/groups_plan.h"
 
 namespace varve::cuda {
@@ -13,9 +14,9 @@ std::string formula_refusal(const expr::Code& code, DType compute);
 
 // The inside of the group's structure. Sizes and strides are arguments: equal texts, one compilation.
 std::string group_text(const GroupPlan& plan);
-// What its parameters are, in the order of the text: 8-byte words after the pointers of the operands, and of scratch
-// memory and counters where the walk reduces.
-std::vector<std::uint64_t> group_words(const GroupPlan& plan);
+// Its parameters, in the order of the text, after the pointers of the operands, and of scratch memory and counters
+// where the walk reduces.
+void add_group_words(const GroupPlan& plan, Words& words);
 
 // One kernel, called "groups", over `counts[k]` groups of kind `texts[k]`. Its argument: where the blocks of each group
 // end, as 32-bit numbers padded to whole words; then the groups' parameters.

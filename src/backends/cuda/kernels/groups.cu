@@ -9,16 +9,6 @@
 // All blocks have kThreads threads.
 #define kThreads 256
 
-// A divisor that is known at launch, as multiplication and shift; indices below 2^31.
-struct Extent32 {
-  u32 size, multiplier, shift, unused;
-  __device__ __forceinline__ u32 quotient(u32 x) const { return (__umulhi(x, multiplier) + x) >> shift; }
-};
-struct Extent64 {
-  u64 size, unused;
-  __device__ __forceinline__ u64 quotient(u64 x) const { return x / size; }
-};
-
 // Operators of reductions, as backend::Reduce numbers them.
 enum { kSum = 1, kProd = 2, kMax = 3, kMin = 4 };
 __device__ __forceinline__ float fold(int op, float a, float b) {
