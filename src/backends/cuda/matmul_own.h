@@ -1,0 +1,40 @@
+// Matrix products by our own kernel, which takes every type and all strides: for what the library refuses, and where
+// there is none.
+#pragma once
+
+#include "backends/cuda/function.h"
+#include "backends/cuda/matmul_product.h"
+
+namespace varve::cuda {
+
+// What becomes of a product before it is stored.
+struct GemmSpec {
+  Product product;
+  DType in = f32, out = f32;  // of the factors, and of everything else
+  bool tf32 = false;          // products of f32 may round their operands to TF32
+  bool bias = false;          // one number for each column is added
+  bool relu = false;          // after the bias
+  bool adds = false;          // c = alpha · a·b + beta · c0; without it a·b
+  bool scaled = false;        // alpha and beta are read from device memory, two numbers of type scale_type(out)
+  double alpha = 1, beta = 1;
+};
+DType scale_type(DType out);
+
+struct GemmOperands {
+  const void *a = nullptr, *b = nullptr, *bias = nullptr, *c0 = nullptr, *scale = nullptr;
+  void *c = nullptr, *scratch = nullptr;  // c may be c0
+};
+
+class OwnGemm {
+ public:
+  OwnGemm() = default;
+  explicit OwnGemm(const GemmSpec& spec);
+  void run(const GemmOperands& operands) const;
+
+ private:
+  void launch(const GemmOperands& operands, const Offsets& at) const;
+  GemmSpec spec_;
+  Function function_;
+};
+
+}  // namespace varve::cuda
