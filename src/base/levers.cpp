@@ -22,6 +22,8 @@ void check_known(std::string_view name) {
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all = {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
+      {"cublas", "products by cuBLASLt on a GPU instead of our own kernel"},
+      {"tuning", "the fastest of the algorithms that a GPU's libraries propose instead of the first"},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},

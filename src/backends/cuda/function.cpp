@@ -50,15 +50,6 @@ std::string compiler_version() {
   return cat(major, ".", minor);
 }
 
-// Where compiled kernels are kept: VARVE_CUDA_CACHE, else beside other caches of this user, or nowhere.
-std::filesystem::path cache_folder() {
-  auto variable = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
-  if (const std::string own = variable("VARVE_CUDA_CACHE"); !own.empty()) return own;
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/varve/cuda";
-  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/varve/cuda";
-  return {};
-}
-
 std::filesystem::path cache_file(const std::string& text, const std::string& arch) {
   const std::filesystem::path folder = cache_folder();
   if (folder.empty()) return {};
@@ -97,6 +88,14 @@ void keep_code(const std::filesystem::path& file, const std::string& code) {
 std::string arch_of(const Gpu& gpu) { return cat("sm_", gpu.major, gpu.minor); }
 
 }  // namespace
+
+std::filesystem::path cache_folder() {
+  auto variable = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
+  if (const std::string own = variable("VARVE_CUDA_CACHE"); !own.empty()) return own;
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/varve/cuda";
+  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/varve/cuda";
+  return {};
+}
 
 struct Function::State {
   std::string name;

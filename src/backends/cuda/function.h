@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,6 +57,10 @@ const char* type_name(DType dtype);
 
 // Without a GPU nothing is compiled: texts are collected, for tests that compile them for GPUs of their choice.
 std::vector<std::string> collected_texts();
+
+// Where compiled kernels and what was measured of this GPU are kept: VARVE_CUDA_CACHE, else beside other caches of this
+// user, or nowhere (empty).
+std::filesystem::path cache_folder();
 
 std::string prelude();                                                  // what every text follows
 std::string compile(const std::string& text, const std::string& arch);  // to machine code; throws Error with the log

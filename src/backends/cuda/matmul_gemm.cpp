@@ -1,0 +1,80 @@
+#include "backends/cuda/matmul_gemm.h"
+
+#include "backends/cuda/claims.h"
+
+namespace varve::cuda {
+namespace {
+
+constexpr std::size_t kRound = 256;
+std::size_t rounded(std::size_t bytes) { return (bytes + kRound - 1) / kRound * kRound; }
+
+Ints with_matrix(Ints batch, std::int64_t row, std::int64_t col) {
+  batch.push_back(row);
+  batch.push_back(col);
+  return batch;
+}
+
+}  // namespace
+
+Gemm::Gemm(const GemmSpec& spec) {
+  if (spec.product.empty()) return;
+  const bool by_library = spec.product.k > 0 && blas_refusal(spec.in).empty() && prepare_blas(spec);
+  if (!by_library || !blas_->takes_any_address()) own_ = std::make_shared<OwnGemm>(spec);
+}
+
+// Operands that the library cannot read lie copied in scratch memory.
+bool Gemm::prepare_blas(const GemmSpec& spec) {
+  const Packed packed = pack_for_blas(spec.product);
+  GemmSpec call = spec;
+  call.product = packed.product;
+  fold(call.product);
+  if (!blas_problem(call.product)) return false;
+  blas_ = BlasGemm::prepare(call);
+  if (!blas_) return false;
+  const Product& p = spec.product;
+  if (packed.a) a_ = make_copy(p.a, packed.product.a, Shape(with_matrix(p.batch, p.m, p.k)), spec.in);
+  if (packed.b) b_ = make_copy(p.b, packed.product.b, Shape(with_matrix(p.batch, p.k, p.n)), spec.in);
+  return true;
+}
+
+// Axes along which the matrix repeats are copied once.
+Gemm::Copy Gemm::make_copy(const MatrixStrides& from, const MatrixStrides& to, const Shape& shape, DType dtype) {
+  Shape once = shape;
+  for (std::size_t axis = 0; axis < to.batch.size(); ++axis)
+    if (to.batch[axis] == 0) once[static_cast<int>(axis)] = 1;
+  const TensorType type{dtype, once};
+  backend::Prepared copy = prepare_strided_copy({type, {0, with_matrix(from.batch, from.row, from.col)}, nullptr},
+                                                {type, {0, with_matrix(to.batch, to.row, to.col)}, nullptr});
+  return {std::move(copy.kernel), rounded(type.bytes()), rounded(copy.scratch_bytes)};
+}
+
+std::size_t Gemm::scratch_bytes() const {
+  if (!blas_) return 0;
+  const std::size_t copies = a_.bytes + a_.scratch + b_.bytes + b_.scratch;
+  return (copies ? copies + kRound : 0) + blas_->scratch_bytes();
+}
+
+const void* Gemm::copied(const Copy& copy, const void* from, std::byte*& scratch) const {
+  if (!copy.kernel) return from;
+  void* to = scratch;
+  copy.kernel->run({.in = &from, .out = &to, .scratch = scratch + copy.bytes, .errors = nullptr});
+  scratch += copy.bytes + copy.scratch;
+  return to;
+}
+
+void Gemm::run(const GemmOperands& operands) const {
+  if (!blas_) {
+    if (own_) own_->run(operands);
+    return;
+  }
+  GemmOperands o = operands;
+  const auto address = reinterpret_cast<std::uintptr_t>(operands.scratch);
+  auto* scratch = static_cast<std::byte*>(operands.scratch) + (a_.kernel || b_.kernel ? rounded(address) - address : 0);
+  o.a = copied(a_, operands.a, scratch);
+  o.b = copied(b_, operands.b, scratch);
+  o.scratch = scratch;
+  if (own_ && !BlasGemm::is_aligned(o)) return own_->run(operands);
+  blas_->run(o);
+}
+
+}  // namespace varve::cuda
