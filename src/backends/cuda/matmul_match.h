@@ -1,0 +1,46 @@
+// What stands around a product in the graph.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backends/cuda/matmul_product.h"
+
+namespace varve::cuda::match {
+
+inline Transposes transposes_of(const ir::Node& matmul) {
+  return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
+}
+
+inline bool is_scalar(const ir::Value& value) { return value.type().shape.rank() == 0; }
+// A scalar that is known now.
+std::optional<double> number_of(const ir::Value& value);
+
+// The value behind views.
+const ir::Value& behind_views(const ir::Value& value);
+
+// A node that adds one number to each column [N] of a value and is all that reads it.
+struct BiasAdd {
+  ir::NodePtr node;
+  ir::Value bias;
+};
+std::optional<BiasAdd> bias_after(const backend::Site& site, const ir::Value& value);
+
+// Whoever reads a value, itself or through views of it.
+struct Reader {
+  ir::NodePtr node;
+  int input;
+  ir::Value value;  // what it reads
+};
+// Nothing when the value or a view of it is an output of the graph.
+std::optional<std::vector<Reader>> readers_of(const backend::Site& site, const ir::Value& value);
+
+// Whether the value is all of a contiguous base [.., C], as a matrix of this many rows.
+bool is_matrix_of(const ir::Value& value, const ir::Value& base, std::int64_t rows);
+
+// Whether the value is computed from what the node gives.
+bool is_computed_from(const ir::Value& value, const ir::Node* node);
+
+}  // namespace varve::cuda::match
