@@ -1,7 +1,58 @@
+// Who offers convolutions and their gradients, with the bias and ReLU that follow.
 #include "backends/cuda/claims.h"
+#include "backends/cuda/context.h"
+#include "backends/cuda/conv_epilogue.h"
+#include "backends/cuda/conv_plain.h"
+#include "backends/cuda/status.h"
+#include "base/text.h"
 
 namespace varve::cuda {
+namespace {
 
-void add_conv_claims(ClaimMap&) {}
+using backend::Claim;
+using backend::Port;
+using backend::Prepared;
+using backend::RunArgs;
+using backend::Site;
+
+// A sum over nothing is zero.
+Prepared prepare_zeros(std::size_t bytes) {
+  return backend::prepared([bytes](const RunArgs& args) {
+    if (bytes == 0) return;
+    check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(args.out[0]), 0, bytes, context().stream()), "cuMemsetD8Async");
+  });
+}
+
+Prepared prepare_plain(const ConvCall& call, DType dtype, ConvEpilogue epilogue) {
+  PlainConv conv(call, dtype, epilogue);
+  const std::size_t scratch = conv.scratch_bytes();
+  return backend::prepared(
+      [conv = std::move(conv), bias = epilogue.bias](const RunArgs& args) {
+        conv.run(args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0], args.scratch);
+      },
+      scratch);
+}
+
+Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
+  Claim claim = Claim::of(cat("plain ", name(call.pass), with.text()), site.root(),
+                          [call, epilogue = with.epilogue](const std::vector<Port>&, const std::vector<Port>& out) {
+                            if (call.empty) return prepare_zeros(out[0].type.bytes());
+                            return prepare_plain(call, out[0].type.dtype, epilogue);
+                          });
+  with.cover(claim);
+  return claim;
+}
+
+void claim_conv(const Site& site, std::vector<Claim>& claims) {
+  const ConvCall call = conv_call(site.node());
+  if (call.pass != ConvPass::forward || call.empty) return claims.push_back(plain_claim(site, call, {}));
+  for (const ConvFollowers& with : followers_of_conv(site)) claims.push_back(plain_claim(site, call, with));
+}
+
+}  // namespace
+
+void add_conv_claims(ClaimMap& map) {
+  for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}) map[op].push_back(claim_conv);
+}
 
 }  // namespace varve::cuda
