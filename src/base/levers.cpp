@@ -23,6 +23,7 @@ const std::vector<Lever>& levers() {
   static const std::vector<Lever> all = {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
       {"cublas", "products by cuBLASLt on a GPU instead of our own kernel"},
+      {"cudnn", "convolutions by cuDNN on a GPU instead of our own kernel"},
       {"tuning", "the fastest of the algorithms that a GPU's libraries propose instead of the first"},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},

@@ -1,6 +1,7 @@
 // Who offers convolutions and their gradients, with the bias and ReLU that follow.
 #include "backends/cuda/claims.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_epilogue.h"
 #include "backends/cuda/conv_plain.h"
 #include "backends/cuda/status.h"
@@ -43,10 +44,29 @@ Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& w
   return claim;
 }
 
+Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
+  const std::string who = cat("cudnn ", name(call.pass), with.text());
+  const DType dtype = site.node().types[0].dtype;
+  const DnnConv conv{call, dtype, with.epilogue, dtype == f32 && site.choices().tf32};
+  if (const std::string refusal = refusal_of(conv); !refusal.empty()) return Claim::no(who, refusal);
+  Claim claim = Claim::of(
+      who, site.root(), [conv](const std::vector<Port>&, const std::vector<Port>&) { return prepare_dnn_conv(conv); });
+  with.cover(claim);
+  return claim;
+}
+
 void claim_conv(const Site& site, std::vector<Claim>& claims) {
   const ConvCall call = conv_call(site.node());
-  if (call.pass != ConvPass::forward || call.empty) return claims.push_back(plain_claim(site, call, {}));
-  for (const ConvFollowers& with : followers_of_conv(site)) claims.push_back(plain_claim(site, call, with));
+  const bool alone = call.pass != ConvPass::forward || call.empty;
+  bool dnn = false;
+  for (const ConvFollowers& with : alone ? std::vector<ConvFollowers>(1) : followers_of_conv(site)) {
+    claims.push_back(dnn_claim(site, call, with));
+    dnn = dnn || claims.back().accepted();
+  }
+  // Ours after all of cuDNN's: a bias within the kernel is worth less than a faster product.
+  if (dnn) return;
+  for (const ConvFollowers& with : alone ? std::vector<ConvFollowers>(1) : followers_of_conv(site))
+    claims.push_back(plain_claim(site, call, with));
 }
 
 }  // namespace

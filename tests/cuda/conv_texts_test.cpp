@@ -1,0 +1,22 @@
+// The texts of convolutions compile for every kind of GPU.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/function.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+namespace {
+
+std::string text_of(DType dtype, const char* index, int pass) {
+  return prelude() + defines({{"T", type_name(dtype)}, {"INDEX", index}, {"PASS", cat(pass)}}) + kernel_text("conv");
+}
+
+TEST(ConvTexts, CompileForEveryPass) {
+  for (const int pass : {0, 1, 2}) {
+    EXPECT_FALSE(compile(text_of(f32, "int", pass), "sm_80").empty());
+    EXPECT_FALSE(compile(text_of(f64, "i64", pass), "sm_90").empty());
+  }
+}
+
+}  // namespace
+}  // namespace varve::cuda
