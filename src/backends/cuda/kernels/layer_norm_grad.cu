@@ -1,0 +1,82 @@
+// After rows.cuh, elements in registers. ADDED: `other` is added to dx.
+
+// The columns of all teams of this block, in order.
+__device__ __forceinline__ void write_columns(const W (&sums)[kItems][VEC], W* to, i64 columns) {
+  extern __shared__ char memory[];
+  W* parts = (W*)memory;  // [teams, columns]
+  each_pack(columns, [&](int i, i64 column) {
+#pragma unroll
+    for (int v = 0; v < VEC; ++v) (kTeams == 1 ? to : parts + team_number() * columns)[column + v] = sums[i][v];
+  });
+  if (kTeams == 1) return;
+  __syncthreads();
+  for (i64 column = threadIdx.x; column < columns; column += BLOCK) {
+    W sum = 0;
+    for (int team = 0; team < kTeams; ++team) sum += parts[team * columns + column];
+    to[column] = sum;
+  }
+  __syncthreads();
+}
+
+// x̂ = (x - mean)·rstd, g = dy·gain: dx = rstd·(g - mean(g) - x̂·mean(g·x̂)). Over the rows of this block, dgain = Σ dy·x̂
+// and dbias = Σ dy go where its part of them is, `distance` behind that of the block before.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    layer_norm_grad(const T* x, const T* dy, const W* gain, const W* means, const W* rstds, const T* other, T* dx,
+                    W* gain_sums, W* bias_sums, i64 distance, i64 rows, i64 columns, int aligned) {
+  __shared__ W shared[2][32];
+  W dgain[kItems][VEC], dbias[kItems][VEC];
+#pragma unroll
+  for (int i = 0; i < kItems; ++i)
+#pragma unroll
+    for (int v = 0; v < VEC; ++v) dgain[i][v] = dbias[i][v] = 0;
+  for (i64 first = (i64)blockIdx.x * kTeams; first < rows; first += (i64)gridDim.x * kTeams) {
+    const i64 row = first + team_number(), at = row * columns, n = row < rows ? columns : 0;
+    const W mean = n ? means[row] : (W)0, rstd = n ? rstds[row] : (W)0;
+    W normal[kItems][VEC], g[kItems][VEC];
+    W sum = 0, dot = 0;
+    each_pack(n, [&](int i, i64 column) {
+      W gains[VEC];
+      load_pack(x + at + column, aligned, normal[i]);
+      load_pack(dy + at + column, aligned, g[i]);
+      load_pack(gain + column, aligned, gains);
+#pragma unroll
+      for (int v = 0; v < VEC; ++v) {
+        normal[i][v] = (normal[i][v] - mean) * rstd;
+        dgain[i][v] += g[i][v] * normal[i][v];
+        dbias[i][v] += g[i][v];
+        g[i][v] *= gains[v];
+        sum += g[i][v];
+        dot += g[i][v] * normal[i][v];
+      }
+    });
+    sum = team_sum(sum, shared[0]) / (W)columns;
+    dot = team_sum(dot, shared[1]) / (W)columns;
+    each_pack(n, [&](int i, i64 column) {
+      W more[VEC];
+      if (ADDED) load_pack(other + at + column, aligned, more);
+#pragma unroll
+      for (int v = 0; v < VEC; ++v)
+        g[i][v] = rstd * (g[i][v] - sum - normal[i][v] * dot) + (ADDED ? more[v] : (W)0);
+      store_pack(dx + at + column, aligned, g[i]);
+    });
+    team_barrier();  // `shared` is used again
+  }
+  write_columns(dgain, gain_sums + blockIdx.x * distance, columns);
+  write_columns(dbias, bias_sums + blockIdx.x * distance, columns);
+}
+
+// The sums of all blocks, a block of 32 columns at a time: [parts, 2, columns] -> dgain, dbias.
+extern "C" __global__ void __launch_bounds__(512)
+    layer_norm_grad_columns(const W* sums, W* dgain, W* dbias, i64 parts, i64 columns) {
+  __shared__ W shared[16][32];
+  const i64 column = (i64)blockIdx.x * 32 + threadIdx.x;
+  W sum = 0;
+  if (column < 2 * columns)
+    for (i64 part = threadIdx.y; part < parts; part += 16) sum += sums[part * 2 * columns + column];
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= 2 * columns) return;
+#pragma unroll
+  for (int y = 1; y < 16; ++y) sum += shared[y][threadIdx.x];
+  (column < columns ? dgain : dbias - columns)[column] = sum;
+}
