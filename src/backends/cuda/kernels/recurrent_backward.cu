@@ -1,0 +1,203 @@
+// The gradient of a recurrent layer, from its last step to its first. A thread has some units of some sequences: what
+// flows back through their states stays in its registers. The gates' gradients of a block's own units are multiplied by
+// their weights for all states; blocks of a group then exchange these partial sums.
+struct Backward {
+  const STORE *hidden, *h0, *c0, *y, *gates, *cells;  // as the way there had and left them; h0, c0 null: zero
+  const STORE *dy, *dh, *dc;                          // null: zero
+  const LENGTH* lengths;                              // null: all sequences have all steps
+  STORE *dpre, *dshare, *dh0, *dc0;                   // dh0 and dc0 may be null
+  u64* mail;
+  int steps, batch;
+};
+
+// What is known of one unit at one step, loaded one step before its use.
+struct Known {
+  REAL kept[KEPT + 1], before, dy;  // before: the cell of an LSTM, the state of a GRU
+
+  __device__ __forceinline__ void load(const Backward& a, int t, int sequence, int unit) {
+    if (t < 0) return;
+    const i64 place = (i64)t * a.batch + sequence;
+#if KEPT > 0
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) kept[i] = widen<REAL>(a.gates[(place * KEPT + i) * WIDTH + unit]);
+#endif
+#if defined(CELL_LSTM)
+    before = earlier(a.cells, a.c0, a, t, sequence, unit);
+#elif defined(CELL_GRU)
+    before = earlier(a.y, a.h0, a, t, sequence, unit);
+#else
+    kept[0] = widen<REAL>(a.y[place * WIDTH + unit]);
+#endif
+    dy = a.dy ? widen<REAL>(a.dy[place * WIDTH + unit]) : (REAL)0;
+  }
+  // Of a state that is stored after each step: what it was before this one.
+  static __device__ __forceinline__ REAL earlier(const STORE* after, const STORE* at_first, const Backward& a, int t,
+                                                 int sequence, int unit) {
+    if (t > 0) return widen<REAL>(after[((i64)(t - 1) * a.batch + sequence) * WIDTH + unit]);
+    return at_first ? widen<REAL>(at_first[(i64)sequence * WIDTH + unit]) : (REAL)0;
+  }
+};
+
+// One unit of one sequence.
+struct Thread {
+  int sequence, unit, length;
+  REAL dh, dc, cell;  // cell: of an LSTM, after the step
+  Known ahead;
+
+  __device__ __forceinline__ void start(const Backward& a) {
+    const i64 place = (i64)sequence * WIDTH + unit;
+    length = steps_of(a.lengths, sequence, a.steps);
+    dh = a.dh ? widen<REAL>(a.dh[place]) : (REAL)0;
+#ifdef CELL_LSTM
+    dc = a.dc ? widen<REAL>(a.dc[place]) : (REAL)0;
+    if (a.steps > 0) cell = widen<REAL>(a.cells[(i64)(a.steps - 1) * a.batch * WIDTH + place]);
+#endif
+    ahead.load(a, a.steps - 1, sequence, unit);
+  }
+
+  // The gradients of the gates before their activation, and of their hidden share. Leaves in dh what flows past the
+  // product to the state before.
+  __device__ __forceinline__ void step(const Backward& a, int t, const Known& now, REAL (&share)[GATES]) {
+    REAL pre[GATES];
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) pre[g] = share[g] = 0;
+    if (t < length) {
+      const REAL all = dh + now.dy;
+      dh = 0;
+#if defined(CELL_LSTM)
+      const REAL i = now.kept[0], f = now.kept[1], g = now.kept[2], o = now.kept[3], tanh_c = tanh_of(cell);
+      const REAL d = dc + all * o * (1 - tanh_c * tanh_c);
+      pre[0] = d * g * i * (1 - i);
+      pre[1] = d * now.before * f * (1 - f);
+      pre[2] = d * i * (1 - g * g);
+      pre[3] = all * tanh_c * o * (1 - o);
+      dc = d * f;
+#elif defined(CELL_GRU)
+      const REAL r = now.kept[0], z = now.kept[1], n = now.kept[2];
+      const REAL dn = all * (1 - z) * (1 - n * n);
+      pre[0] = dn * now.kept[3] * r * (1 - r);
+      pre[1] = all * (now.before - n) * z * (1 - z);
+      pre[2] = dn;
+      dh = all * z;
+#elif defined(RELU)
+      pre[0] = now.kept[0] > 0 ? all : (REAL)0;
+#else
+      pre[0] = all * (1 - now.kept[0] * now.kept[0]);
+#endif
+#pragma unroll
+      for (int g = 0; g < GATES; ++g) share[g] = pre[g];
+#ifdef CELL_GRU
+      share[2] = dn * r;
+#endif
+    }
+    cell = now.before;
+    const i64 place = ((i64)t * a.batch + sequence) * COLUMNS + unit;
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) {
+      a.dpre[place + g * WIDTH] = narrow<STORE>(pre[g]);
+#ifdef CELL_GRU
+      a.dshare[place + g * WIDTH] = narrow<STORE>(share[g]);
+#endif
+    }
+  }
+  __device__ __forceinline__ void finish(const Backward& a) const {
+    const i64 place = (i64)sequence * WIDTH + unit;
+    if (a.dh0) a.dh0[place] = narrow<STORE>(dh);
+#ifdef CELL_LSTM
+    if (a.dc0) a.dc0[place] = narrow<STORE>(dc);
+#endif
+  }
+};
+
+#define PAIRS ((UNITS * ROWS + THREADS - 1) / THREADS)
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(const Backward a) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  OPERAND* const gradients = (OPERAND*)((REAL*)shared + SHARED_WEIGHTS);  // of this block's gates, for all sequences
+#if GROUP == 1
+  REAL* const sums = (REAL*)(gradients + GRADIENTS);  // PARTS of [ROWS, WIDTH]
+#endif
+  const int member = (int)blockIdx.x % GROUP, first_unit = member * UNITS;
+  Product product;
+  product.load(a.hidden, first_unit, (REAL*)shared);
+  const int groups = (int)gridDim.x / GROUP, group = (int)blockIdx.x / GROUP;
+#if GROUP > 1
+  u32* const count = (u32*)a.mail + blockIdx.x;
+  u32 exchange = *count;
+  constexpr int letter = UNITS * ROWS;  // from one block to one other
+  u64* const mail = a.mail + gridDim.x + (i64)group * (2 * GROUP * GROUP * letter);
+#endif
+  for (int i = threadIdx.x; i < GRADIENTS; i += THREADS) gradients[i] = operand(0);
+  __syncthreads();
+  for (int first = group * ROWS; first < a.batch; first += groups * ROWS) {
+    Thread own[PAIRS];
+    bool mine[PAIRS];
+#pragma unroll
+    for (int p = 0; p < PAIRS; ++p) {
+      const int pair = (int)threadIdx.x + p * THREADS;
+      own[p].sequence = first + pair / UNITS;
+      own[p].unit = first_unit + pair % UNITS;
+      mine[p] = pair < UNITS * ROWS && own[p].unit < WIDTH && own[p].sequence < a.batch;
+      if (mine[p]) own[p].start(a);
+    }
+    for (int t = a.steps - 1; t >= 0; --t) {
+#pragma unroll
+      for (int p = 0; p < PAIRS; ++p) {
+        if (!mine[p]) continue;
+        const Known now = own[p].ahead;
+        own[p].ahead.load(a, t - 1, own[p].sequence, own[p].unit);
+        REAL share[GATES];
+        own[p].step(a, t, now, share);
+#pragma unroll
+        for (int g = 0; g < GATES; ++g)
+          gradients[gradient_at(g * UNITS + own[p].unit - first_unit, own[p].sequence - first)] = operand(share[g]);
+      }
+      __syncthreads();
+      REAL sum[GIVEN];
+      product.multiply(gradients, sum);
+#if GROUP > 1
+      ++exchange;
+      u64* const box = mail + (exchange & 1) * (GROUP * GROUP * letter);
+#endif
+#pragma unroll
+      for (int p = 0; p < GIVEN; ++p) {
+        if (!product.gives(p)) continue;
+        const int state = product.state(p), row = product.row(p);
+#if GROUP > 1
+        const int to = state / UNITS;
+        send(box + (to * GROUP + member) * letter + row * UNITS + state % UNITS, sum[p], exchange);
+#else
+        sums[(product.part() * ROWS + row) * WIDTH + state] = sum[p];
+#endif
+      }
+      __syncthreads();
+#pragma unroll
+      for (int p = 0; p < PAIRS; ++p) {
+        if (!mine[p]) continue;
+        const int row = own[p].sequence - first;
+        REAL flowing = 0;
+#if GROUP > 1
+        const u64* const letters = box + member * GROUP * letter + row * UNITS + own[p].unit - first_unit;
+        constexpr int most = GROUP < 16 ? GROUP : 16;  // at a time: all are on their way before the first is looked at
+        for (int from = 0; from < GROUP; from += most) {
+          const int count = min(most, GROUP - from);
+          float parts[most];
+          receive(letters + from * letter, letter, count, exchange, parts);
+#pragma unroll
+          for (int i = 0; i < most; ++i) flowing += i < count ? parts[i] : 0;
+        }
+#else
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) flowing += sums[(i * ROWS + row) * WIDTH + own[p].unit];
+#endif
+        if (t < own[p].length) own[p].dh += flowing;
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < PAIRS; ++p)
+      if (mine[p]) own[p].finish(a);
+  }
+#if GROUP > 1
+  if (threadIdx.x == 0) *count = exchange;
+#endif
+}

@@ -1,0 +1,111 @@
+// The kernels of kernels/recurrent*.cu, made for one recurrence and started with its operands.
+#include <cstring>
+
+#include "backends/cuda/recurrent.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+namespace {
+
+using backend::RunArgs;
+
+// As the kernels declare them.
+struct ForwardArguments {
+  const void* in[ForwardOperands::kY];
+  void* out[ForwardOperands::kCount - ForwardOperands::kY];
+  void* mail;
+  volatile std::uint64_t* errors;
+  std::int64_t table_rows;
+  int steps, batch, note;
+};
+struct BackwardArguments {
+  const void* in[BackwardOperands::kDpre];
+  void* out[BackwardOperands::kCount - BackwardOperands::kDpre];
+  void* mail;
+  int steps, batch;
+};
+
+class RecurrentKernel final : public backend::Kernel {
+ public:
+  explicit RecurrentKernel(const CellCall& call)
+      : call_(call),
+        function_(call.shape.way == Way::forward ? "recurrent_forward" : "recurrent_backward", cell_text(call)),
+        launch_{.grid = call.plan.grid(),
+                .block = call.plan.threads,
+                .shared = call.plan.shared,
+                .cooperative = call.plan.group > 1} {
+    if (!gpu().present()) return;
+    if (call.table.rows > 0) note_ = context().note(call.table.out_of_range);
+    // Survives from launch to launch: see kernels/recurrent.cu.
+    if (const std::size_t bytes = call.plan.mail_bytes(call.shape); bytes > 0) {
+      mail_ = context().allocate(bytes);
+      const std::vector<std::byte> zeros(bytes);
+      context().upload(mail_->address, zeros.data(), bytes, context().mark().get());
+    }
+  }
+
+  void run(const RunArgs& args) override {
+    if (call_.shape.way == Way::forward) {
+      ForwardArguments given{};
+      fill(args, given.in, given.out);
+      given.mail = mail();
+      given.errors = args.errors ? args.errors->word() : nullptr;
+      given.table_rows = call_.table.rows;
+      given.steps = static_cast<int>(call_.shape.steps);
+      given.batch = static_cast<int>(call_.shape.batch);
+      given.note = note_;
+      function_(launch_, given);
+    } else {
+      BackwardArguments given{};
+      fill(args, given.in, given.out);
+      given.mail = mail();
+      given.steps = static_cast<int>(call_.shape.steps);
+      given.batch = static_cast<int>(call_.shape.batch);
+      function_(launch_, given);
+    }
+  }
+
+ private:
+  void* mail() const { return mail_ ? mail_->address : nullptr; }
+
+  template <std::size_t I, std::size_t O>
+  void fill(const RunArgs& args, const void* (&in)[I], void* (&out)[O]) const {
+    for (std::size_t i = 0; i < I; ++i) in[i] = call_.at[i] < 0 ? nullptr : args.in[call_.at[i]];
+    for (std::size_t o = 0; o < O; ++o) out[o] = call_.at[I + o] < 0 ? nullptr : args.out[call_.at[I + o]];
+  }
+
+  CellCall call_;
+  Function function_;
+  Launch launch_;
+  std::shared_ptr<ir::Remote> mail_;
+  int note_ = 0;
+};
+
+}  // namespace
+
+std::string cell_text(const CellCall& call) {
+  const RecurrentPlan& plan = call.plan;
+  const bool forward = call.shape.way == Way::forward;
+  const auto number = [](std::int64_t n) { return std::to_string(n); };
+  Constants constants{{"CELL_" + call.offer.cell, "1"},
+                      {"STORE", type_name(call.dtype)},
+                      {"REAL", call.shape.real_bytes == 8 ? "double" : "float"},
+                      {"LENGTH", type_name(call.lengths)},
+                      {"WIDTH", number(call.shape.width)},
+                      {"UNITS", number(plan.units)},
+                      {"GROUP", number(plan.group)},
+                      {"ROWS", number(plan.rows)},
+                      {"LANES", number(plan.lanes)},
+                      {"KEPT_DEPTH", number(plan.kept_depth)},
+                      {"THREADS", number(plan.threads)}};
+  if (call.relu) constants.push_back({"RELU", "1"});
+  if (forward) constants.push_back({"ID", type_name(call.table.ids)});
+  if (call.table.rows > 0) constants.push_back({"TABLE", "1"});
+  if (!forward) constants.push_back({"OUTPUTS", number(plan.outputs)});
+  const std::string way = forward ? "recurrent_forward" : "recurrent_backward";
+  return defines(constants) + kernel_text("recurrent") + kernel_text(way + "_product") + kernel_text(way);
+}
+
+backend::Prepared prepare_cell(const CellCall& call) { return {std::make_unique<RecurrentKernel>(call), 0}; }
+
+}  // namespace varve::cuda
