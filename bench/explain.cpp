@@ -90,7 +90,7 @@ std::vector<std::string> largest_gaps(const Explanation& explanation) {
 
 Explanation explain(const Setting& setting, const ExplainOptions& options) {
   set_threads(setting.threads);
-  Network network(*setting.workload, {.precision = setting.precision == "bf16" ? bf16 : f32});
+  Network network(*setting.workload, {.precision = parse_precision(setting.precision)});
   const Sample sample = synthetic_batch(*setting.workload, setting.batch, 0);
   auto step = network.step();
   for (int i = 0; i < 2; ++i) step(sample.x, sample.y).eval();  // compiled, memory touched

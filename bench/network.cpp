@@ -101,7 +101,7 @@ optim::Optimizer Network::optimizer() const {
 }
 
 Tensor Network::loss(const Tensor& x, const Tensor& y) {
-  const nn::Precision precision(options_.precision);
+  const nn::Precision precision(options_.precision.dtype);
   std::optional<nn::Watch> watch;
   if (!options_.dropout)
     watch.emplace([](const nn::Watch::Call& call) { return call.module.kind() == "dropout" ? call.x : call.y; });
@@ -118,20 +118,20 @@ Compiled<Tensor, 2> Network::step() {
         bound.apply(gradients);
         return value;
       },
-      {.name = "step"});
+      named("step"));
 }
 
 Compiled<Tensor, 1> Network::prediction() {
   return compile(
       [this](Tensor x) {
-        const nn::Precision precision(options_.precision);
+        const nn::Precision precision(options_.precision.dtype);
         return cast((*model_)(x, Mode::infer), f32);
       },
-      {.name = "infer"});
+      named("infer"));
 }
 
 Compiled<Tensor, 2> Network::forward() {
-  return compile([this](Tensor x, Tensor y) { return loss(x, y); }, {.name = "forward"});
+  return compile([this](Tensor x, Tensor y) { return loss(x, y); }, named("forward"));
 }
 
 Compiled<std::vector<Tensor>, 2> Network::gradients() {
@@ -141,12 +141,12 @@ Compiled<std::vector<Tensor>, 2> Network::gradients() {
         gradients.insert(gradients.begin(), value);
         return gradients;
       },
-      {.name = "gradient"});
+      named("gradient"));
 }
 
 Compiled<void, 0> Network::update(const std::vector<Tensor>& gradients) {
   optim::Bound bound = optimizer().over(model_->parameters());
-  return compile([bound, gradients]() mutable { bound.apply(gradients); }, {.name = "update"});
+  return compile([bound, gradients]() mutable { bound.apply(gradients); }, named("update"));
 }
 
 }  // namespace varve::bench

@@ -8,6 +8,7 @@
 #include "varve/compile.h"
 #include "varve/nn.h"
 #include "varve/optim.h"
+#include "varve/precision.h"
 
 namespace varve::bench {
 
@@ -27,7 +28,7 @@ void save_weights(const nn::Module& model, const std::string& path);
 void load_weights(nn::Module& model, const std::string& path);  // Error unless keys and shapes are the model's
 
 struct NetworkOptions {
-  DType precision = f32;
+  ProductType precision = f32;
   bool dropout = true;  // false: samples pass it unchanged, in training too
   std::int64_t seed = 0;
   double rate = 0;  // in place of the workload's; 0: that
@@ -53,6 +54,8 @@ class Network {
   Compiled<void, 0> update(const std::vector<Tensor>& gradients);
 
  private:
+  CompileOptions named(const std::string& name) const { return {.name = name, .tf32 = options_.precision.tf32}; }
+
   const Workload& workload_;
   NetworkOptions options_;
   nn::Layer model_;

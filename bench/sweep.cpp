@@ -56,7 +56,7 @@ Sweep make_sweep(const SweepText& text, const std::vector<std::string>& standard
   const std::vector<std::int64_t> batches = whole_numbers(text.batch, "batch", 1 << 24);
   std::vector<std::int64_t> threads = whole_numbers(text.threads, "threads", 1024);
   if (threads.empty()) threads = {physical_cores()};
-  const std::vector<std::string> precisions = known_words(text.precision, "precision", {"f32", "bf16"}, "f32"),
+  const std::vector<std::string> precisions = known_words(text.precision, "precision", {"f32", "tf32", "bf16"}, "f32"),
                                  devices = known_words(text.device, "device", {"cpu", "cuda"}, "cpu");
   sweep.frameworks = text.frameworks.empty() ? standard : words_of(text.frameworks);
   for (const std::string& name : sweep.frameworks) find_framework(name);

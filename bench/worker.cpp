@@ -49,16 +49,11 @@ std::int64_t peak_resident() {
   return 0;
 }
 
-DType precision_of(const Request& request) {
-  if (request.precision == "f32") return f32;
-  if (request.precision == "bf16") return bf16;
-  throw Error(cat("precision: expected f32 or bf16, got \"", request.precision, "\"."));
-}
-
 Network network_of(const Request& request) {
-  return Network(
-      find_workload(request.workload),
-      {.precision = precision_of(request), .dropout = request.dropout, .seed = request.seed, .rate = request.rate});
+  return Network(find_workload(request.workload), {.precision = parse_precision(request.precision),
+                                                   .dropout = request.dropout,
+                                                   .seed = request.seed,
+                                                   .rate = request.rate});
 }
 
 TimingRules rules_of(const Request& request) {
@@ -93,6 +88,8 @@ Timing time_calls(const std::function<void()>& call, const TimingRules& rules) {
 
 ordered_json answer(const Request& request) {
   if (request.device != "cpu") throw Error(cat("unsupported: this build has no device \"", request.device, "\"."));
+  if (request.precision == "tf32" && request.device == "cpu")
+    throw Error("unsupported: tf32 is of GPUs; a processor computes the same as with precision=f32.");
   set_threads(request.threads);
   if (request.task == "describe") return describe(request);
   if (request.task == "files") return write_files(request);

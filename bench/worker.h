@@ -29,7 +29,6 @@ nlohmann::ordered_json train_to_the_end(const Request& request);
 void save_data(const Workload& workload, const std::string& path);
 
 // ---- what they share
-DType precision_of(const Request& request);
 Network network_of(const Request& request);
 
 // Whole calls in samples: each the mean of as many calls as take 20 ms, until there are enough of them.

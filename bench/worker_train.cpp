@@ -63,12 +63,12 @@ ordered_json train_to_the_end(const Request& request) {
                                              .batch = request.batch,
                                              .validation = validation,
                                              .seed = request.seed,
-                                             .precision = precision_of(request),
+                                             .precision = parse_precision(request.precision),
                                              .verbosity = train::Verbosity::quiet});
   const double seconds = spent.wall(), cpu = cpu_seconds() - spent.cpu;
   const double joules = spent.joules < 0 ? -1 : energy_joules() - spent.joules;
   const train::Score score = train::evaluate(
-      network.model(), test, {.loss = loss, .batch = request.batch, .precision = precision_of(request)});
+      network.model(), test, {.loss = loss, .batch = request.batch, .precision = parse_precision(request.precision)});
 
   ordered_json epochs = ordered_json::array(), to_target = nullptr, seconds_to_target = nullptr;
   double elapsed = 0;

@@ -47,7 +47,7 @@ void add_sweep(CLI::App& app, SuiteOptions& options) {
   app.add_option("workload", options.sweep.workloads, "names of workloads; all of them unless given");
   app.add_option("--batch", options.sweep.batch, "samples in a batch; the workload's own unless given");
   app.add_option("--threads", options.sweep.threads, "the physical cores unless given");
-  app.add_option("--precision", options.sweep.precision, "f32, bf16 or both");
+  app.add_option("--precision", options.sweep.precision, "f32, tf32, bf16 or several");
   app.add_option("--device", options.sweep.device, "cpu, cuda or both");
   app.add_option("--frameworks", options.sweep.frameworks,
                  "varve, torch, torch-compile, keras-tensorflow, keras-jax, jax");

@@ -12,6 +12,7 @@
 #include "varve/data.h"
 #include "varve/nn.h"
 #include "varve/optim.h"
+#include "varve/precision.h"
 #include "varve/train/config.h"
 #include "varve/train/metrics.h"
 
@@ -114,7 +115,7 @@ struct FitOptions {
   std::int64_t save_steps = 0;  // and after so many steps, when not 0
   std::int64_t accumulate = 1;  // batches whose gradients make one step
   double average = 0;           // decay of an average of the weights, used to evaluate and saved as best; 0: none
-  DType precision = f32;        // bf16: products in bf16, master weights in f32
+  ProductType precision = f32;  // tf32: products on a GPU in TF32; bf16: products in bf16, master weights in f32
   double mixup = 0;
   bool drop_last = false;
   int workers = 1;
@@ -138,14 +139,14 @@ struct EvaluateOptions {
   std::vector<Metric> metrics = {};
   std::int64_t batch = 256;
   bool confusion = false;
-  DType precision = f32;
+  ProductType precision = f32;
   int workers = 1;
 };
 Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOptions& = {});
 
 struct PredictOptions {
   std::int64_t batch = 256;
-  DType precision = f32;
+  ProductType precision = f32;
 };
 Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& = {});  // outputs, in order
 Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& = {});               // rows of x

@@ -9,6 +9,7 @@
 #include "varve/nn.h"
 #include "varve/ops.h"
 #include "varve/optim.h"
+#include "varve/precision.h"
 #include "varve/tensor.h"
 #include "varve/train.h"
 #include "varve/train/run.h"

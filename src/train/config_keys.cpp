@@ -150,12 +150,6 @@ KeyRow augment_row() {
           }};
 }
 
-void check_precision(const std::string& word) {
-  const std::vector<std::string> known = {"f32", "bf16"};
-  if (std::find(known.begin(), known.end(), word) == known.end())
-    throw Error("unknown precision '" + word + "'. Known: f32, bf16.");
-}
-
 std::vector<KeyRow> data_rows() {
   return {
       data_row(),
@@ -197,9 +191,9 @@ std::vector<KeyRow> learning_rows() {
 std::vector<KeyRow> run_rows() {
   return {
       whole_row({"seed", "of weights, order of samples and everything random"}, &Config::seed, 0),
-      word_row({"precision", "f32, or bf16 for the products with master weights in f32"}, &Config::precision,
-               check_precision),
-      word_row({"device", "where it computes: cpu, reference"}, &Config::device),
+      word_row({"precision", "of products: f32; tf32 on a GPU, as f32 elsewhere; bf16, with master weights in f32"},
+               &Config::precision, [](const std::string& word) { parse_precision(word); }),
+      word_row({"device", "where it computes: cpu, cuda (or cuda:1, …), reference"}, &Config::device),
       whole_row({"threads", "how many; 0: all cores"}, &Config::threads, 0, 1024),
       flag_row({"deterministic", "the same bits for any number of threads"}, &Config::deterministic),
       flag_row({"tensorboard", "event files in the run's folder"}, &Config::tensorboard),

@@ -103,12 +103,12 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
   if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
   program_ = compile(
       [this](Tensor x, Tensor y) {
-        const nn::Precision precision(options_.precision);
+        const nn::Precision precision(options_.precision.dtype);
         const Tensor output = model_(x, Mode::infer);
         const Tensor target = target_of(options_.loss, x, y);
         return measure(output, options_.loss(output, target), target, options_.metrics);
       },
-      {.name = "evaluate"});
+      {.name = "evaluate", .tf32 = options_.precision.tf32});
 }
 
 Score Evaluator::run() {
@@ -139,13 +139,13 @@ Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOp
 
 namespace {
 
-Compiled<Tensor, 1> prediction(nn::Module& model, DType precision_type) {
+Compiled<Tensor, 1> prediction(nn::Module& model, ProductType type) {
   return compile(
-      [&model, precision_type](Tensor x) {
-        const nn::Precision precision(precision_type);
+      [&model, type](Tensor x) {
+        const nn::Precision precision(type.dtype);
         return cast(model(x, Mode::infer), f32);
       },
-      {.name = "predict"});
+      {.name = "predict", .tf32 = type.tf32});
 }
 
 // Batches of outputs, one after the other.

@@ -135,7 +135,7 @@ FitOptions fit_options(const Prepared& prepared) {
                      .save_steps = c.save_steps,
                      .accumulate = c.accumulate,
                      .average = c.average,
-                     .precision = parse_dtype(c.precision),
+                     .precision = parse_precision(c.precision),
                      .mixup = c.mixup,
                      .workers = c.workers,
                      .config = c.toml()};
@@ -149,7 +149,7 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
           .metrics = metrics_of(config),
           .batch = dataset.streams() > 0 ? dataset.streams() : std::max<std::int64_t>(config.batch, 256),
           .confusion = config.loss == "cross_entropy" && has_matrix(dataset),
-          .precision = parse_dtype(config.precision),
+          .precision = parse_precision(config.precision),
           .workers = config.workers};
 }
 

@@ -8,7 +8,8 @@ namespace varve::train {
 
 TrainStep::TrainStep(Parts parts)
     : parts_(std::move(parts)),
-      batch_(compile([this](Tensor x, Tensor y) { return record(x, y); }, {.name = "train"})),
+      batch_(compile([this](Tensor x, Tensor y) { return record(x, y); },
+                     {.name = "train", .tf32 = parts_.precision.tf32})),
       apply_(compile(
           [this] {
             std::vector<Tensor> means;
@@ -19,7 +20,7 @@ TrainStep::TrainStep(Parts parts)
             count_.assign(zeros({}));
             update(means);
           },
-          {.name = "apply"})) {
+          {.name = "apply", .tf32 = parts_.precision.tf32})) {
   if (parts_.accumulate == 1) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape()), false);
@@ -32,7 +33,7 @@ void TrainStep::update(const std::vector<Tensor>& gradients) {
 }
 
 std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
-  const nn::Precision precision(parts_.precision);
+  const nn::Precision precision(parts_.precision.dtype);
   std::optional<nn::Watch> watch;
   if (parts_.check_layers)
     watch.emplace([](const nn::Watch::Call& call) {

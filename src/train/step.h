@@ -20,7 +20,7 @@ class TrainStep {
     optim::Bound optimizer;
     std::optional<optim::Average> average;
     std::int64_t accumulate = 1;
-    DType precision = f32;
+    ProductType precision = f32;
     bool check_layers = false;
   };
   explicit TrainStep(Parts parts);

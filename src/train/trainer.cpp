@@ -22,8 +22,8 @@ void check(const FitOptions& o, const data::Dataset& train) {
   if (!(o.validation_share >= 0 && o.validation_share < 1))
     throw Error("fit: validation_share must be at least 0 and less than 1, got " + std::to_string(o.validation_share) +
                 ".");
-  if (o.precision != f32 && o.precision != bf16)
-    throw Error(std::string("fit: precision is f32 or bf16, got ") + name(o.precision) +
+  if (o.precision != f32 && o.precision != tf32 && o.precision != bf16)
+    throw Error("fit: precision is f32, tf32 or bf16, got " + name(o.precision) +
                 ". f16 has too small a range to train in; it is for storage and inference.");
 }
 

@@ -169,7 +169,7 @@ TEST(Config, UnknownSettingsAreAnsweredWithTheNearest) {
                         Case{"augment=flop", "flip"},
                         Case{"loss=mes", "mse"},
                         Case{"metrics=acuracy", "accuracy"},
-                        Case{"precision=f8", "Known: f32, bf16"},
+                        Case{"precision=f8", "Known: f32, tf32, bf16"},
                         Case{"epochs=many", "epochs: expected an integer from 1 to 1000000, got the string \"many\""},
                         Case{"epochs=0", "epochs: expected"},
                         Case{"epochs=2.5", "epochs: expected"},

@@ -94,6 +94,19 @@ TEST(Fit, BfloatProductsWithFloatMasters) {
   EXPECT_THROW(train::fit(model, points(10, 1), options), Error);
 }
 
+TEST(Fit, Tf32OnAProcessorIsF32) {
+  std::vector<double> losses;
+  for (const ProductType precision : {ProductType(f32), tf32}) {
+    nn::Sequential model = small_network();
+    train::FitOptions options = quick();
+    options.precision = precision;
+    losses.push_back(train::fit(model, points(200, 1), options).epochs.back().value("loss"));
+    losses.push_back(train::evaluate(model, points(70, 2), {.precision = precision}).loss);
+  }
+  EXPECT_EQ(losses[0], losses[2]);
+  EXPECT_EQ(losses[1], losses[3]);
+}
+
 TEST(Fit, AverageIsWhatIsEvaluatedAndSaved) {
   const Folder folder;
   nn::Sequential model = small_network();
