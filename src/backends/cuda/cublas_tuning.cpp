@@ -95,9 +95,10 @@ class Trial {
   std::optional<double> seconds(const BlasAlgorithm& algorithm) const {
     try {
       gemm_.run(operands_, algorithm);
-      const auto recording = context().record([&] {
+      const auto all_runs = [&] {
         for (int i = 0; i < kRuns; ++i) gemm_.run(operands_, algorithm);
-      });
+      };
+      const auto recording = context().record({{all_runs, {}}});
       std::vector<std::function<void()>> rounds(kRounds + 1, [&] { recording->replay(); });
       const std::vector<double> all = context().time(rounds);
       return *std::min_element(all.begin() + 1, all.end()) / kRuns;

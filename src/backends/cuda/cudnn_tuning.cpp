@@ -57,9 +57,10 @@ std::optional<double> seconds_of(const std::function<void()>& way, std::optional
     way();  // what it loads on its first run is not to be measured
     const double once = context().time({way})[0];
     if (best && once > kHopeless * *best) return once;
-    const auto recording = context().record([&] {
+    const auto all_runs = [&] {
       for (int i = 0; i < kRuns; ++i) way();
-    });
+    };
+    const auto recording = context().record({{all_runs, {}}});
     const std::vector<std::function<void()>> rounds(kRounds + 1, [&] { recording->replay(); });
     const std::vector<double> all = context().time(rounds);
     return *std::min_element(all.begin() + 1, all.end()) / kRuns;
