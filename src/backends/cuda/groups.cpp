@@ -1,11 +1,10 @@
 #include "backends/cuda/groups.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "backends/cuda/claims.h"
-#include "backends/cuda/context.h"
+#include "backends/cuda/counters.h"
 #include "backends/cuda/function.h"
 #include "backends/cuda/groups_plan.h"
 #include "backends/cuda/groups_text.h"
@@ -153,19 +152,11 @@ struct Needs {
   }
 };
 
-std::shared_ptr<ir::Remote> zeros(std::size_t count) {
-  if (count == 0 || !gpu().present()) return nullptr;
-  const std::vector<std::uint32_t> values(count, 0);
-  std::shared_ptr<ir::Remote> memory = context().allocate(count * sizeof values[0]);
-  context().upload(memory->address, values.data(), count * sizeof values[0], nullptr);
-  return memory;
-}
-
 // Operands are nearly always aligned; kernels for those that are not are made when they are first seen.
 class GroupsKernel final : public backend::Kernel {
  public:
   GroupsKernel(std::vector<GroupPart> parts, std::size_t counters)
-      : parts_(std::move(parts)), fast_(launches(parts_, true)), counters_(zeros(counters)) {}
+      : parts_(std::move(parts)), fast_(launches(parts_, true)), counters_(zero_counters(counters)) {}
 
   void run(const RunArgs& args) override {
     const bool aligned = std::all_of(fast_.begin(), fast_.end(), [&](const Merged& m) { return m.aligned(args); });

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "backends/cuda/function.h"
+#include "backends/cuda/stored_type.h"
 #include "base/convert.h"
 #include "base/text.h"
 
@@ -17,8 +17,6 @@ using expr::Instr;
 using expr::Prim;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-const char* stored(DType dtype) { return dtype == boolean ? "flag" : type_name(dtype); }
 
 // ---- formulas
 
@@ -151,7 +149,7 @@ class Writer {
 
   void fields() {
     for (std::size_t i = 0; i < plan_.operands.size(); ++i)
-      line(plan_.operands[i].output ? "" : "const ", stored(plan_.operands[i].dtype), "* ", name(i), ";");
+      line(plan_.operands[i].output ? "" : "const ", stored_type(plan_.operands[i].dtype), "* ", name(i), ";");
     if (plan_.walk != Walk::flat) line("void* scratch; u32* counters;");
     line("Index units, slice_units; u32 slices, unused; u64 columns;");
     for (std::size_t a = 0; a < plan_.axes.size(); ++a) line(plan_.wide ? "Extent64" : "Extent32", " n", a, ";");
@@ -164,7 +162,7 @@ class Writer {
     line("struct In {");
     for (std::size_t i = 0; i < plan_.operands.size(); ++i)
       if (!plan_.operands[i].output && used_[i])
-        line("  Pack<", stored(plan_.operands[i].dtype), ", ", single(i) ? 1 : plan_.width, "> x", i, ";");
+        line("  Pack<", stored_type(plan_.operands[i].dtype), ", ", single(i) ? 1 : plan_.width, "> x", i, ";");
     line("};");
   }
 
@@ -205,7 +203,7 @@ class Writer {
       if (operand.output || !used_[i]) continue;
       const Reach reach = plan_.reach(operand);
       if (reach == Reach::vector)
-        line("  in.x", i, " = *(const Pack<", stored(operand.dtype), ", ", plan_.width, ">*)(", address(i), ");");
+        line("  in.x", i, " = *(const Pack<", stored_type(operand.dtype), ", ", plan_.width, ">*)(", address(i), ");");
       else if (reach != Reach::gather)
         line("  in.x", i, ".x[0] = *(", address(i), ");");
       else if (plan_.crossing)
@@ -245,7 +243,7 @@ class Writer {
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const GroupOperand& operand = plan_.operands[i];
       if (!operand.output || operand.reduce != Reduce::none) continue;
-      const char* type = stored(operand.dtype);
+      const char* type = stored_type(operand.dtype);
       const std::string value = cat("write<", type, ">(y[v][", operand.result, "])");
       if (plan_.reach(operand) == Reach::vector) {
         line("  {");
@@ -270,7 +268,7 @@ class Writer {
       const GroupOperand& operand = plan_.operands[i];
       if (operand.reduce == Reduce::none) continue;
       const std::string where = plan_.walk == Walk::rows || place_[i] < 0 ? cat("*(", address(i), ")") : neighbour(i);
-      line("  if (k == ", k++, ") ", where, " = write<", stored(operand.dtype), ">(total);");
+      line("  if (k == ", k++, ") ", where, " = write<", stored_type(operand.dtype), ">(total);");
     }
     line("}");
     line("template <class T> __device__ __forceinline__ void finish_column(int k, u64 column, T total) const {");
@@ -336,7 +334,8 @@ std::size_t shared_bytes(const GroupPlan& plan) {
 
 std::string groups_kernel(const std::vector<std::string>& texts, const std::vector<int>& counts,
                           std::size_t shared_bytes) {
-  std::string text = kernel_text("extents") + kernel_text("convert") + kernel_text("formula") + kernel_text("groups");
+  std::string text = kernel_text("extents") + kernel_text("last_block") + kernel_text("convert") +
+                     kernel_text("formula") + kernel_text("groups");
   std::string fields, calls;
   int groups = 0;
   for (std::size_t k = 0; k < texts.size(); ++k) {

@@ -4,7 +4,7 @@
 
 #include "backends/cuda/arguments.h"
 #include "backends/cuda/claims.h"
-#include "base/text.h"
+#include "backends/cuda/pieces.h"
 
 namespace varve::cuda {
 namespace {
@@ -12,9 +12,6 @@ namespace {
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
-
-constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kManyThreads = 132 * 2048;  // as many run at once on a large GPU
 
 // Distances in bytes, later in pieces.
 struct CopyAxis {
@@ -43,21 +40,6 @@ std::vector<CopyAxis> joined_axes(const Port& from, const Port& to) {
   return joined;
 }
 
-const char* piece_type(std::int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return "unsigned char";
-    case 2:
-      return "u16";
-    case 4:
-      return "u32";
-    case 8:
-      return "u64";
-    default:
-      return "Piece16";
-  }
-}
-
 class StridedCopy {
  public:
   StridedCopy(const Port& from, const Port& to, std::int64_t most) : axes_(joined_axes(from, to)) {
@@ -70,7 +52,7 @@ class StridedCopy {
       count_ *= axis.size;
       reach += (axis.size - 1) * std::max(std::abs(axis.from), std::abs(axis.to));
     }
-    wide_ = std::max(reach, count_) >= std::int64_t{1} << 31;
+    wide_ = needs_64_bits(std::max(reach, count_));
     if (axes_.empty()) axes_.push_back({});
     find_fast_axes();
     function_ = Function(tile_ > 0 ? "transpose" : "copy", text());
@@ -91,16 +73,16 @@ class StridedCopy {
       blocks = count_ / source.size / target.size * down * across;
     } else {
       words.add(count_);
-      blocks = (count_ + kThreads * unroll() - 1) / (kThreads * unroll());
+      blocks = piece_blocks(count_, unroll());
     }
     for (const CopyAxis& axis : axes_) words.add_extent(axis.size, wide_);
     for (const CopyAxis& axis : axes_) words.add(axis.from);
     for (const CopyAxis& axis : axes_) words.add(axis.to);
-    words.start(function_, {.grid = blocks, .block = kThreads});
+    words.start(function_, {.grid = blocks, .block = kPieceThreads});
   }
 
  private:
-  std::int64_t unroll() const { return count_ > 4 * kManyThreads ? 4 : 1; }
+  std::int64_t unroll() const { return piece_unroll(count_); }
 
   // Neighbours on both sides make one piece of up to `most` bytes.
   void widen(std::int64_t most) {
@@ -127,13 +109,7 @@ class StridedCopy {
   }
 
   std::string text() const {
-    std::string before = cat("struct alignas(16) Piece16 {\n  u64 low, high;\n};\n", kernel_text("extents"));
-    before += defines({{"T", piece_type(piece_)},
-                       {"Index", wide_ ? "u64" : "u32"},
-                       {"Offset", wide_ ? "i64" : "int"},
-                       {"Extent", wide_ ? "Extent64" : "Extent32"},
-                       {"RANK", cat(axes_.size())},
-                       {"UNROLL", cat(unroll())}});
+    std::string before = piece_text(piece_, wide_, unroll()) + defines({{"RANK", cat(axes_.size())}});
     if (tile_ > 0) before += defines({{"TILE", cat(tile_)}});
     return before + kernel_text("copy_axes") + kernel_text(tile_ > 0 ? "transpose" : "copy");
   }

@@ -100,24 +100,6 @@ __device__ __forceinline__ void step(const G& g, const typename G::Offset* base,
   }
 }
 
-// The blocks that share outputs count themselves; the last one folds what all of them left in memory, in order. The
-// counter is 0 again afterwards.
-template <class G>
-__device__ __forceinline__ bool is_last(const G& g, u32 tile, u32* shared) {
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    bool last = atomicAdd(g.counters + tile, 1u) == g.slices - 1;
-    if (last) g.counters[tile] = 0;
-    *shared = last;
-  }
-  __syncthreads();
-  bool last = *shared != 0;
-  __syncthreads();
-  if (last) __threadfence();
-  return last;
-}
-
 // Totals of output `column` of the tile from slice s lie at partials[(s * columns + column)]; `columns` of all tiles.
 template <class G>
 __device__ __forceinline__ void fold_slices(const G& g, u64 first, u32 count, void* shared) {
@@ -211,7 +193,8 @@ __device__ __forceinline__ void run_rows(const G& g, u32 block, void* shared) {
     else
       ((T*)g.scratch)[((u64)k * g.slices + slice) * g.columns + row] = total;
   }
-  if (g.slices > 1 && is_last(g, tile, (u32*)shared)) fold_slices(g, (u64)tile * kRows, kRows, shared);
+  if (g.slices > 1 && is_last_block(g.counters + tile, g.slices))
+    fold_slices(g, (u64)tile * kRows, kRows, shared);
 }
 
 // The innermost axis is kept: kLanes threads lie along it with kWidth columns each, the others take other rows.
@@ -287,5 +270,6 @@ __device__ __forceinline__ void run_columns(const G& g, u32 block, void* shared)
         ((T*)g.scratch)[((u64)k * g.slices + slice) * g.columns + column + v] = totals[k][v];
     }
   }
-  if (g.slices > 1 && is_last(g, tile, (u32*)shared)) fold_slices(g, (u64)tile * kColumns, kColumns, shared);
+  if (g.slices > 1 && is_last_block(g.counters + tile, g.slices))
+    fold_slices(g, (u64)tile * kColumns, kColumns, shared);
 }

@@ -1,0 +1,37 @@
+// Elements that only move, whatever they mean: unsigned integers of 1 to 16 bytes in kernel texts.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "backends/cuda/function.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+
+constexpr std::int64_t kPieceThreads = 256;
+
+// The text defines T, and what kernels/copy*.cu, join.cu, place.cu and transpose.cu expect of indices.
+inline std::string piece_text(std::int64_t bytes, bool wide, std::int64_t unroll) {
+  const char* type = bytes == 1   ? "unsigned char"
+                     : bytes == 2 ? "u16"
+                     : bytes == 4 ? "u32"
+                     : bytes == 8 ? "u64"
+                                  : "Piece16";
+  return cat("struct alignas(16) Piece16 {\n  u64 low, high;\n};\n", kernel_text("extents"),
+             defines({{"T", type},
+                      {"Index", wide ? "u64" : "u32"},
+                      {"Offset", wide ? "i64" : "int"},
+                      {"Extent", wide ? "Extent64" : "Extent32"},
+                      {"UNROLL", cat(unroll)}}));
+}
+
+// Pieces of a thread: several once there is enough work for all of a large GPU.
+inline std::int64_t piece_unroll(std::int64_t pieces) { return pieces > std::int64_t{4} * 132 * 2048 ? 4 : 1; }
+inline std::int64_t piece_blocks(std::int64_t pieces, std::int64_t unroll) {
+  return (pieces + kPieceThreads * unroll - 1) / (kPieceThreads * unroll);
+}
+inline bool needs_64_bits(std::int64_t pieces) { return pieces >= std::int64_t{1} << 31; }
+
+}  // namespace varve::cuda

@@ -1,0 +1,56 @@
+// One node with the operands that its kernel will see, for families that offer a kernel for every call of an operator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/cuda/claims.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+
+// The makers copy what the kernel keeps.
+struct Task {
+  const Attrs& attrs;
+  const std::vector<backend::Port>& in;
+  const std::vector<backend::Port>& out;
+
+  const Shape& shape_in(std::size_t i = 0) const { return in[i].type.shape; }
+  const Shape& shape_out(std::size_t i = 0) const { return out[i].type.shape; }
+  DType dtype_in(std::size_t i = 0) const { return in[i].type.dtype; }
+  DType dtype_out(std::size_t i = 0) const { return out[i].type.dtype; }
+};
+using Maker = backend::Prepared (*)(const Task& task);
+
+// Keeps no node: a program outlives the graph it came from.
+inline void offer(ClaimMap& map, const std::string& name, Maker make) {
+  map[name].push_back([make](const backend::Site& site, std::vector<backend::Claim>& claims) {
+    const auto prepare = [make, attrs = site.node().attrs](const std::vector<backend::Port>& in,
+                                                           const std::vector<backend::Port>& out) {
+      return make({attrs, in, out});
+    };
+    claims.push_back(backend::Claim::of(cat("cuda ", site.node().op->name), site.root(), prepare));
+  });
+}
+
+// For calls that have nothing to compute.
+inline backend::Prepared nothing() {
+  return backend::prepared([](const backend::RunArgs&) {});
+}
+
+// A contiguous tensor along one axis: element k of row (o, i) lies at (o · size + k) · inner + i. Not for empty ones.
+struct Rows {
+  std::int64_t outer = 1, size = 1, inner = 1;
+
+  Rows(const Shape& shape, std::int64_t axis) {
+    for (int a = 0; a < shape.rank(); ++a) (a < axis ? outer : a == axis ? size : inner) *= shape[a];
+  }
+};
+
+// The largest power of two, up to `most`, that divides n.
+inline std::int64_t power_dividing(std::int64_t n, std::int64_t most) {
+  while (n % most != 0) most /= 2;
+  return most;
+}
+
+}  // namespace varve::cuda
