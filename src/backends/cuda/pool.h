@@ -1,0 +1,42 @@
+// The windows of a pooling, and how its kernels are launched.
+#pragma once
+
+#include "backends/cuda/index_offer.h"
+
+namespace varve::cuda {
+
+// x [N,H,W,C]  y [N,OH,OW,C]. As kernels/pool.cuh has it.
+struct PoolShape {
+  std::int64_t images;
+  int height, width, channels, out_height, out_width;
+  int top, left;
+  int rows = 0, columns = 0;  // what threads number; set before a launch
+  int count_padding = 0;
+};
+
+struct Pool {
+  PoolShape shape;
+  int window[2], stride[2];
+  DType dtype;
+
+  Pool(const Attrs& attrs, const Shape& x, const TensorType& y);
+  // Why no kernel would take it, or nothing.
+  static std::string refusal(const Shape& x);
+
+  bool clipped() const;  // windows hang over the edges
+  bool empty() const { return shape.images == 0 || shape.channels == 0; }
+  int most_channels() const { return static_cast<int>(16 / element_bytes(dtype)); }  // of 16 bytes
+  std::string text(int channels_at_a_time, const Constants& more) const;             // defines, and what kernels share
+};
+
+// Threads along the channels by pixels.
+struct PoolLaunch {
+  Launch launch;
+  PoolShape shape;
+};
+// `blocks`: to a multiprocessor, at most.
+PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks = 64);
+
+void add_max_pool_claims(ClaimMap& map);
+
+}  // namespace varve::cuda
