@@ -24,7 +24,25 @@ bool is_bias(const TensorType& type, const TensorType& result) {
   return std::all_of(shape.begin(), shape.end() - 1, [](std::int64_t size) { return size == 1; });
 }
 
+bool is_read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes) {
+  const auto readers = readers_of(site, value);
+  return readers && std::all_of(readers->begin(), readers->end(), [&](const Reader& reader) {
+           return std::find(nodes.begin(), nodes.end(), reader.node) != nodes.end();
+         });
+}
+
 }  // namespace
+
+std::optional<double> number_behind(const ir::Value& value) {
+  const ir::Node& made = *behind_views(value).node;
+  if (!made.is("fill")) return std::nullopt;
+  return made.attrs.number("value");
+}
+
+void cover_number(const backend::Site& site, const ir::Value& value, backend::Claim& claim) {
+  const ir::Value& made = behind_views(value);
+  if (made.node->is("fill") && is_read_only_by(site, made, claim.nodes)) claim.nodes.push_back(made.node);
+}
 
 std::optional<double> number_of(const ir::Value& value) {
   if (!is_scalar(value) || !value.node->is("fill")) return std::nullopt;

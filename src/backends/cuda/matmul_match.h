@@ -18,6 +18,11 @@ inline bool is_scalar(const ir::Value& value) { return value.type().shape.rank()
 // A scalar that is known now.
 std::optional<double> number_of(const ir::Value& value);
 
+// The number that all elements of the value are, where that is known now; and into the claim with whatever makes it, so
+// that nobody does, unless others read it too.
+std::optional<double> number_behind(const ir::Value& value);
+void cover_number(const backend::Site& site, const ir::Value& value, backend::Claim& claim);
+
 // The value behind views.
 const ir::Value& behind_views(const ir::Value& value);
 
