@@ -1,0 +1,39 @@
+// Attention: what is claimed together, and that the texts compile.
+#include "cuda/claimed.h"
+#include "varve/autodiff.h"
+#include "varve/ops.h"
+
+namespace varve::cuda {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Tensors with_gradients(const Tensors& in) {
+  const Tensor y = attention(in[0], in[1], in[2], {.causal = true});
+  Tensors results = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
+  results.push_back(y);
+  return results;
+}
+
+TEST(CudaAttention, AndItsGradient) {
+  for (const TensorType& type : {TensorType{f32, {2, 8, 256, 64}}, TensorType{bf16, {2, 8, 256, 64}},
+                                 TensorType{f64, {3, 5, 7}}, TensorType{f16, {4, 100, 80}}})
+    EXPECT_EQ(claimed(with_gradients, {type, type, type, type}), (Names{"heads attention", "heads attention_grad"}))
+        << type.str();
+  expect_compiles("attention_grad_keys");
+}
+
+// Queries, keys and values are columns of one matrix, and so are their gradients.
+TEST(CudaAttention, JoinedGradients) {
+  const auto step = [](const Tensors& in) {
+    const Tensors parts = split(in[0], 3, 2);
+    const auto heads = [](const Tensor& x) { return transpose(reshape(x, {2, 19, 4, 8}), {0, 2, 1, 3}); };
+    const Tensor y = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]));
+    return gradients(sum(transpose(y, {0, 2, 1, 3}) * in[1]), {in[0]});
+  };
+  EXPECT_EQ(claimed(step, {{f32, {2, 19, 96}}, {f32, {2, 19, 4, 8}}}),
+            (Names{"heads attention", "heads attention_grad+concat"}));
+}
+
+}  // namespace
+}  // namespace varve::cuda
