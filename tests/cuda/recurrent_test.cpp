@@ -198,14 +198,15 @@ std::shared_ptr<ir::Remote> on_gpu(const Numbers& numbers) {
   return on_gpu(all.data(), all.size() * sizeof(Real));
 }
 
-CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, const RecurrentPlan& chosen) {
+CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor tensor, const RecurrentPlan& chosen) {
   CellCall call{.offer = offer, .dtype = dtype, .lengths = i64, .relu = p.relu};
   call.shape = {.way = offer.way,
                 .gates = offer.gates,
                 .steps = p.size.steps,
                 .batch = p.size.batch,
                 .width = p.size.width,
-                .real_bytes = dtype == f64 ? 8 : 4};
+                .real_bytes = dtype == f64 ? 8 : 4,
+                .tensor = tensor};
   const auto plan = complete(call.shape, chosen, gpu());
   if (!plan) throw Error("no room for this plan");
   call.plan = *plan;
@@ -216,8 +217,8 @@ CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, const Re
 }
 
 template <class Real>
-void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan& chosen) {
-  const CellCall call = call_of(offer, p, sizeof(Real) == 8 ? f64 : f32, chosen);
+void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan& chosen, Tensor tensor = Tensor::none) {
+  const CellCall call = call_of(offer, p, sizeof(Real) == 8 ? f64 : f32, tensor, chosen);
   const std::vector<Numbers>& operands = offer.way == Way::forward ? p.forward : p.backward;
   std::vector<std::shared_ptr<ir::Remote>> in, out;
   std::vector<const void*> in_at;
@@ -233,7 +234,10 @@ void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan&
   }
   const backend::Prepared prepared = prepare_cell(call);
   for (int run = 0; run < 2; ++run) prepared.kernel->run({in_at.data(), out_at.data(), nullptr, nullptr});
-  const double tolerance = sizeof(Real) == 8 ? 1e-12 : 4e-6;
+  const double tolerance = tensor == Tensor::bf16   ? 2e-2
+                           : tensor != Tensor::none ? 3e-3
+                           : sizeof(Real) == 8      ? 1e-12
+                                                    : 4e-6;
   for (std::size_t o = 0; o < offer.out.size(); ++o) {
     const Numbers& expected = operands[offer.out[o]];
     std::vector<Real> got(expected.size());
@@ -245,7 +249,8 @@ void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan&
       if (std::isnan(error)) break;
     }
     EXPECT_LE(worst, tolerance) << offer.op << ", output " << o << ": rows " << chosen.rows << ", group "
-                                << chosen.group << ", lanes " << chosen.lanes << ", outputs " << chosen.outputs;
+                                << chosen.group << ", lanes " << chosen.lanes << ", outputs " << chosen.outputs
+                                << ", split " << chosen.split << ", strips " << chosen.strips;
   }
 }
 
@@ -278,24 +283,57 @@ TEST(RecurrentKernels, WeightsInSharedMemory) {
   expect_right_everywhere({2, 3, 100}, {{.rows = 4, .lanes = 4, .outputs = 2}}, false, false);
 }
 
+void expect_right_by_tensor_cores(const Sizes& size, const std::vector<RecurrentPlan>& plans, bool ragged,
+                                  Tensor tensor) {
+  for (const CellOffer& offer : cell_offers()) {
+    const Problem p = solve(offer, size, ragged, offer.gates == 1 && ragged);
+    for (RecurrentPlan plan : plans) {
+      plan.tensor = true;
+      if (plan.group > 1 && offer.way == Way::backward) plan.split = 1;
+      expect_right<float>(offer, p, plan, tensor);
+    }
+  }
+}
+
+TEST(RecurrentKernels, TensorCores) {
+  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  expect_right_by_tensor_cores({4, 7, 21}, {{.rows = 4}, {.rows = 8, .split = 2, .strips = 2}}, true, Tensor::tf32);
+  expect_right_by_tensor_cores({3, 19, 37}, {{.rows = 16, .split = 2}}, false, Tensor::bf16);
+  expect_right_by_tensor_cores({3, 9, 20}, {{.rows = 4, .split = 2}, {.rows = 16}}, false, Tensor::f16);
+  expect_right_by_tensor_cores({4, 17, 29}, {{.rows = 8, .group = 2, .split = 2}, {.rows = 8, .group = 4}}, true,
+                               Tensor::tf32);
+}
+
+TEST(RecurrentKernels, FragmentsInSharedMemory) {
+  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  expect_right_by_tensor_cores({2, 5, 100}, {{.rows = 4}}, false, Tensor::tf32);
+}
+
 TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
   if (gpu_is_there()) GTEST_SKIP() << "its kernels are compiled when they run";
-  for (const CellOffer& offer : cell_offers())
-    for (const DType dtype : {f32, f64, bf16, f16})
-      for (const Sizes& size : {Sizes{3, 5, 17}, Sizes{500, 500, 100}, Sizes{32, 128, 256}}) {
-        CellCall call{.offer = offer, .dtype = dtype, .lengths = i32};
-        call.shape = {.way = offer.way,
-                      .gates = offer.gates,
-                      .steps = size.steps,
-                      .batch = size.batch,
-                      .width = size.width,
-                      .real_bytes = dtype == f64 ? 8 : 4};
-        const auto plan = plan_recurrence(call.shape, gpu());
-        if (!plan || (dtype != f32 && size.width != 17)) continue;
-        call.plan = *plan;
-        for (const char* arch : {"sm_80", "sm_90"})
-          EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
-      }
+  const auto expect_to_compile = [](const CellOffer& offer, const Sizes& size, DType dtype, Tensor tensor) {
+    CellCall call{.offer = offer, .dtype = dtype, .lengths = i32};
+    call.shape = {.way = offer.way,
+                  .gates = offer.gates,
+                  .steps = size.steps,
+                  .batch = size.batch,
+                  .width = size.width,
+                  .real_bytes = dtype == f64 ? 8 : 4,
+                  .tensor = tensor};
+    const auto plan = plan_recurrence(call.shape, gpu());
+    ASSERT_TRUE(plan.has_value()) << offer.op << " " << name(dtype) << " " << size.width;
+    call.plan = *plan;
+    for (const char* arch : {"sm_80", "sm_90"})
+      EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
+  };
+  for (const CellOffer& offer : cell_offers()) {
+    for (const DType dtype : {f32, f64}) expect_to_compile(offer, {3, 5, 17}, dtype, Tensor::none);
+    expect_to_compile(offer, {32, 128, 256}, bf16, Tensor::bf16);
+    expect_to_compile(offer, {32, 128, 256}, f32, Tensor::tf32);
+  }
+  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, Tensor::tf32);
+  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, Tensor::none);
+  expect_to_compile(lstm_offer(), {32, 128, 256}, f16, Tensor::f16);
 }
 
 }  // namespace

@@ -31,7 +31,13 @@ std::size_t place_of(const std::vector<std::size_t>& operands, std::size_t opera
   return static_cast<std::size_t>(std::find(operands.begin(), operands.end(), operand) - operands.begin());
 }
 
-RecurrentShape shape_of(const ir::Node& node, const CellOffer& offer) {
+Tensor tensor_of(DType dtype, const backend::Choices& choices) {
+  if (dtype == bf16) return Tensor::bf16;
+  if (dtype == f16) return Tensor::f16;
+  return dtype == f32 && choices.tf32 ? Tensor::tf32 : Tensor::none;
+}
+
+RecurrentShape shape_of(const Site& site, const ir::Node& node, const CellOffer& offer) {
   const auto input = [&](std::size_t operand) { return node.inputs[place_of(offer.in, operand)].type(); };
   // Whatever else a record has, a sequence is its first output or, on the way back, the gates' gradient.
   const Shape& sequence = node.types[0].shape;
@@ -40,14 +46,15 @@ RecurrentShape shape_of(const ir::Node& node, const CellOffer& offer) {
           .steps = sequence[0],
           .batch = sequence[1],
           .width = input(offer.hidden()).shape[0],
-          .real_bytes = input(offer.hidden()).dtype == f64 ? 8 : 4};
+          .real_bytes = input(offer.hidden()).dtype == f64 ? 8 : 4,
+          .tensor = tensor_of(input(offer.hidden()).dtype, site.choices())};
 }
 
 // What the steps take one by one: each a product and a few small kernels.
 double seconds_apart(const RecurrentShape& shape) {
   const double flops = 2.0 * static_cast<double>(shape.batch * shape.gates) * static_cast<double>(shape.width) *
                        static_cast<double>(shape.width);
-  return static_cast<double>(shape.steps) * (8e-6 + flops / 40e12);
+  return static_cast<double>(shape.steps) * (8e-6 + flops / (shape.tensor == Tensor::none ? 40e12 : 250e12));
 }
 
 std::string refusal_of(const RecurrentShape& shape) {
@@ -65,7 +72,7 @@ CellClaim cell_claim(const Site& site, const ir::NodePtr& node, const CellOffer&
   claim.kernel = cat("cuda ", offer.op);
   claim.nodes = {node};
   call.offer = offer;
-  call.shape = shape_of(*node, offer);
+  call.shape = shape_of(site, *node, offer);
   call.dtype = node->types[0].dtype;
   call.lengths = node->inputs.back().type().dtype;
   call.relu = offer.cell == "RNN" && node->attrs.flag("relu");

@@ -95,15 +95,27 @@ std::string cell_text(const CellCall& call) {
                       {"UNITS", number(plan.units)},
                       {"GROUP", number(plan.group)},
                       {"ROWS", number(plan.rows)},
-                      {"LANES", number(plan.lanes)},
                       {"KEPT_DEPTH", number(plan.kept_depth)},
                       {"THREADS", number(plan.threads)}};
   if (call.relu) constants.push_back({"RELU", "1"});
   if (forward) constants.push_back({"ID", type_name(call.table.ids)});
   if (call.table.rows > 0) constants.push_back({"TABLE", "1"});
-  if (!forward) constants.push_back({"OUTPUTS", number(plan.outputs)});
   const std::string way = forward ? "recurrent_forward" : "recurrent_backward";
-  return defines(constants) + kernel_text("recurrent") + kernel_text(way + "_product") + kernel_text(way);
+  if (!plan.tensor) {
+    constants.push_back({"LANES", number(plan.lanes)});
+    if (!forward) constants.push_back({"OUTPUTS", number(plan.outputs)});
+    return defines(constants) + kernel_text("recurrent") + kernel_text(way + "_product") + kernel_text(way);
+  }
+  const Tensor tensor = call.shape.tensor;
+  constants.push_back({tensor == Tensor::tf32   ? "TENSOR_TF32"
+                       : tensor == Tensor::bf16 ? "TENSOR_BF16"
+                                                : "TENSOR_F16",
+                       "1"});
+  constants.push_back({"SPLIT", number(plan.split)});
+  constants.push_back({"CHAINS", number(plan.chains)});
+  if (!forward) constants.push_back({"STRIPS", number(plan.strips)});
+  return defines(constants) + kernel_text("recurrent") + kernel_text("recurrent_tensor") +
+         kernel_text(way + "_tensor") + kernel_text(way);
 }
 
 backend::Prepared prepare_cell(const CellCall& call) { return {std::make_unique<RecurrentKernel>(call), 0}; }

@@ -10,49 +10,61 @@ struct Backward {
   int steps, batch;
 };
 
-// What is known of one unit at one step, loaded one step before its use.
-struct Known {
-  REAL kept[KEPT + 1], before, dy;  // before: the cell of an LSTM, the state of a GRU
-
-  __device__ __forceinline__ void load(const Backward& a, int t, int sequence, int unit) {
-    if (t < 0) return;
-    const i64 place = (i64)t * a.batch + sequence;
-#if KEPT > 0
-#pragma unroll
-    for (int i = 0; i < KEPT; ++i) kept[i] = widen<REAL>(a.gates[(place * KEPT + i) * WIDTH + unit]);
-#endif
-#if defined(CELL_LSTM)
-    before = earlier(a.cells, a.c0, a, t, sequence, unit);
-#elif defined(CELL_GRU)
-    before = earlier(a.y, a.h0, a, t, sequence, unit);
+#ifdef CELL_LSTM
+#define FIRST_STATE a.c0
 #else
-    kept[0] = widen<REAL>(a.y[place * WIDTH + unit]);
+#define FIRST_STATE a.h0
 #endif
-    dy = a.dy ? widen<REAL>(a.dy[place * WIDTH + unit]) : (REAL)0;
-  }
-  // Of a state that is stored after each step: what it was before this one.
-  static __device__ __forceinline__ REAL earlier(const STORE* after, const STORE* at_first, const Backward& a, int t,
-                                                 int sequence, int unit) {
-    if (t > 0) return widen<REAL>(after[((i64)(t - 1) * a.batch + sequence) * WIDTH + unit]);
-    return at_first ? widen<REAL>(at_first[(i64)sequence * WIDTH + unit]) : (REAL)0;
-  }
+
+// What is known of one unit at one step.
+struct Known {
+  REAL kept[KEPT + 1], before, dy;  // before: the cell of an LSTM, the state of a GRU; a plain one keeps its output
 };
 
-// One unit of one sequence.
+// One unit of one sequence. Everything in memory is reached by pointers that move back a step at a time; what is known
+// of a step is loaded one step before its use.
 struct Thread {
-  int sequence, unit, length;
+  int sequence, length;
   REAL dh, dc, cell;  // cell: of an LSTM, after the step
   Known ahead;
+  const STORE *gates, *states, *dy;  // states: cells of an LSTM, outputs of the others
+  STORE *dpre, *dshare;
 
-  __device__ __forceinline__ void start(const Backward& a) {
+  __device__ __forceinline__ void start(const Backward& a, int unit) {
     const i64 place = (i64)sequence * WIDTH + unit;
     length = steps_of(a.lengths, sequence, a.steps);
     dh = a.dh ? widen<REAL>(a.dh[place]) : (REAL)0;
-#ifdef CELL_LSTM
     dc = a.dc ? widen<REAL>(a.dc[place]) : (REAL)0;
-    if (a.steps > 0) cell = widen<REAL>(a.cells[(i64)(a.steps - 1) * a.batch * WIDTH + place]);
+    const i64 last = (i64)(a.steps - 1) * a.batch + sequence;
+    gates = a.gates + last * (KEPT * WIDTH) + unit;
+    dy = a.dy + last * WIDTH + unit;
+    dpre = a.dpre + last * COLUMNS + unit;
+    dshare = a.dshare + last * COLUMNS + unit;
+#ifdef CELL_LSTM
+    states = a.cells + last * WIDTH + unit;
+    if (a.steps > 0) cell = widen<REAL>(*states);
+#else
+    states = a.y + last * WIDTH + unit;
 #endif
-    ahead.load(a, a.steps - 1, sequence, unit);
+    if (a.steps > 0) load(a, a.steps - 1, unit);
+  }
+  __device__ __forceinline__ void load(const Backward& a, int t, int unit) {
+#if KEPT > 0
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) ahead.kept[i] = widen<REAL>(gates[i * WIDTH]);
+    gates -= (i64)a.batch * (KEPT * WIDTH);
+    // States are stored after each step; the one before the first stands alone.
+    states -= (i64)a.batch * WIDTH;
+    if (t > 0)
+      ahead.before = widen<REAL>(*states);
+    else
+      ahead.before = FIRST_STATE ? widen<REAL>(FIRST_STATE[(i64)sequence * WIDTH + unit]) : (REAL)0;
+#else
+    ahead.kept[0] = widen<REAL>(*states);
+    states -= (i64)a.batch * WIDTH;
+#endif
+    ahead.dy = a.dy ? widen<REAL>(*dy) : (REAL)0;
+    dy -= (i64)a.batch * WIDTH;
   }
 
   // The gradients of the gates before their activation, and of their hidden share. Leaves in dh what flows past the
@@ -91,21 +103,19 @@ struct Thread {
 #endif
     }
     cell = now.before;
-    const i64 place = ((i64)t * a.batch + sequence) * COLUMNS + unit;
 #pragma unroll
-    for (int g = 0; g < GATES; ++g) {
-      a.dpre[place + g * WIDTH] = narrow<STORE>(pre[g]);
+    for (int g = 0; g < GATES; ++g) dpre[g * WIDTH] = narrow<STORE>(pre[g]);
+    dpre -= (i64)a.batch * COLUMNS;
 #ifdef CELL_GRU
-      a.dshare[place + g * WIDTH] = narrow<STORE>(share[g]);
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) dshare[g * WIDTH] = narrow<STORE>(share[g]);
+    dshare -= (i64)a.batch * COLUMNS;
 #endif
-    }
   }
-  __device__ __forceinline__ void finish(const Backward& a) const {
+  __device__ __forceinline__ void finish(const Backward& a, int unit) const {
     const i64 place = (i64)sequence * WIDTH + unit;
     if (a.dh0) a.dh0[place] = narrow<STORE>(dh);
-#ifdef CELL_LSTM
     if (a.dc0) a.dc0[place] = narrow<STORE>(dc);
-#endif
   }
 };
 
@@ -131,26 +141,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
   __syncthreads();
   for (int first = group * ROWS; first < a.batch; first += groups * ROWS) {
     Thread own[PAIRS];
-    bool mine[PAIRS];
+    int unit[PAIRS];  // within this block
+    bool there[PAIRS];
 #pragma unroll
     for (int p = 0; p < PAIRS; ++p) {
       const int pair = (int)threadIdx.x + p * THREADS;
       own[p].sequence = first + pair / UNITS;
-      own[p].unit = first_unit + pair % UNITS;
-      mine[p] = pair < UNITS * ROWS && own[p].unit < WIDTH && own[p].sequence < a.batch;
-      if (mine[p]) own[p].start(a);
+      unit[p] = pair % UNITS;
+      there[p] = pair < UNITS * ROWS && first_unit + unit[p] < WIDTH && own[p].sequence < a.batch;
+      if (there[p]) own[p].start(a, first_unit + unit[p]);
     }
     for (int t = a.steps - 1; t >= 0; --t) {
 #pragma unroll
       for (int p = 0; p < PAIRS; ++p) {
-        if (!mine[p]) continue;
+        if (!there[p]) continue;
         const Known now = own[p].ahead;
-        own[p].ahead.load(a, t - 1, own[p].sequence, own[p].unit);
+        if (t > 0) own[p].load(a, t - 1, first_unit + unit[p]);
         REAL share[GATES];
         own[p].step(a, t, now, share);
 #pragma unroll
         for (int g = 0; g < GATES; ++g)
-          gradients[gradient_at(g * UNITS + own[p].unit - first_unit, own[p].sequence - first)] = operand(share[g]);
+          gradients[gradient_at(g * UNITS + unit[p], own[p].sequence - first)] = operand(share[g]);
       }
       __syncthreads();
       REAL sum[GIVEN];
@@ -173,11 +184,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
       __syncthreads();
 #pragma unroll
       for (int p = 0; p < PAIRS; ++p) {
-        if (!mine[p]) continue;
+        if (!there[p]) continue;
         const int row = own[p].sequence - first;
         REAL flowing = 0;
 #if GROUP > 1
-        const u64* const letters = box + member * GROUP * letter + row * UNITS + own[p].unit - first_unit;
+        const u64* const letters = box + member * GROUP * letter + row * UNITS + unit[p];
         constexpr int most = GROUP < 16 ? GROUP : 16;  // at a time: all are on their way before the first is looked at
         for (int from = 0; from < GROUP; from += most) {
           const int count = min(most, GROUP - from);
@@ -188,14 +199,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
         }
 #else
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i) flowing += sums[(i * ROWS + row) * WIDTH + own[p].unit];
+        for (int i = 0; i < PARTS; ++i) flowing += sums[(i * ROWS + row) * WIDTH + unit[p]];
 #endif
         if (t < own[p].length) own[p].dh += flowing;
       }
     }
 #pragma unroll
     for (int p = 0; p < PAIRS; ++p)
-      if (mine[p]) own[p].finish(a);
+      if (there[p]) own[p].finish(a, first_unit + unit[p]);
   }
 #if GROUP > 1
   if (threadIdx.x == 0) *count = exchange;

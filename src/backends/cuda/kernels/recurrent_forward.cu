@@ -37,72 +37,77 @@ __device__ __forceinline__ void advance(const REAL (&pre)[GATES], const REAL (&s
 #endif
 }
 
-// The input's share of one unit's gates, one step ahead of its use.
-struct Ahead {
-  REAL pre[GATES];
-  i64 row;  // of the table, for the step after that
-
-  __device__ __forceinline__ void find(const Forward& a, int t, int sequence) {
-#ifdef TABLE
-    if (t >= a.steps) return;
-    row = (i64)a.ids[(i64)t * a.batch + sequence];
-    if (row >= 0 && row < a.table_rows) return;
-    note(a.errors, a.note, row);
-    row = 0;
-#endif
-  }
-  __device__ __forceinline__ void load(const Forward& a, int t, int sequence, int unit) {
-    if (t >= a.steps) return;
-#ifdef TABLE
-    const STORE* const from = a.table + row * COLUMNS + unit;
-#else
-    const STORE* const from = a.pre + ((i64)t * a.batch + sequence) * COLUMNS + unit;
-#endif
-#pragma unroll
-    for (int g = 0; g < GATES; ++g) pre[g] = widen<REAL>(from[g * WIDTH]);
-  }
-};
-
-// One unit of one sequence.
+// One unit of one sequence. Everything in memory is reached by pointers that move on a step at a time; the input's
+// share of the gates is loaded one step before its use, and which row of a table that is one step before that.
 struct Thread {
-  int sequence, unit, length;
+  int sequence, length;
   Cell cell;
-  Ahead ahead;
+  REAL pre[GATES];
+#ifdef TABLE
+  const ID* ids;
+  ID id;
+#else
+  const STORE* inputs;
+#endif
+  STORE *y, *gates, *cells;
 
-  __device__ __forceinline__ void start(const Forward& a) {
+  __device__ __forceinline__ void start(const Forward& a, int unit) {
     const i64 place = (i64)sequence * WIDTH + unit;
     cell.h = a.h0 ? widen<REAL>(a.h0[place]) : (REAL)0;
-#ifdef CELL_LSTM
     cell.c = a.c0 ? widen<REAL>(a.c0[place]) : (REAL)0;
-#endif
     length = steps_of(a.lengths, sequence, a.steps);
-    ahead.find(a, 0, sequence);
-    ahead.load(a, 0, sequence, unit);
-    ahead.find(a, 1, sequence);
+    y = a.y + place;
+    gates = a.gates + (i64)sequence * (KEPT * WIDTH) + unit;
+    cells = a.cells + place;
+#ifdef TABLE
+    ids = a.ids + sequence;
+    if (a.steps > 0) id = *ids;
+#else
+    inputs = a.pre + (i64)sequence * COLUMNS + unit;
+#endif
+    if (a.steps > 0) load(a, unit, a.steps > 1);
   }
-  __device__ __forceinline__ void step(const Forward& a, int t, const REAL (&pre)[GATES], const REAL (&sum)[GATES]) {
-    const i64 place = (i64)t * a.batch + sequence;
+  // The next step's share. `more`: there is one after that.
+  __device__ __forceinline__ void load(const Forward& a, int unit, bool more) {
+#ifdef TABLE
+    i64 row = (i64)id;
+    if (row < 0 || row >= a.table_rows) {
+      note(a.errors, a.note, row);
+      row = 0;
+    }
+    const STORE* const inputs = a.table + row * COLUMNS + unit;
+    ids += a.batch;
+    if (more) id = *ids;
+#endif
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) pre[g] = widen<REAL>(inputs[g * WIDTH]);
+#ifndef TABLE
+    this->inputs += (i64)a.batch * COLUMNS;
+#endif
+  }
+  __device__ __forceinline__ void step(const Forward& a, int t, const REAL (&share)[GATES], const REAL (&sum)[GATES]) {
     const Cell before = cell;
     REAL kept[KEPT + 1];
-    advance(pre, sum, cell, kept);
+    advance(share, sum, cell, kept);
     const bool on = t < length;
     if (!on) cell = before;
-    if (a.y) a.y[place * WIDTH + unit] = narrow<STORE>(on ? cell.h : (REAL)0);
+    if (a.y) *y = narrow<STORE>(on ? cell.h : (REAL)0);
+    y += (i64)a.batch * WIDTH;
 #if KEPT > 0
     if (a.gates)
 #pragma unroll
-      for (int i = 0; i < KEPT; ++i) a.gates[(place * KEPT + i) * WIDTH + unit] = narrow<STORE>(kept[i]);
+      for (int i = 0; i < KEPT; ++i) gates[i * WIDTH] = narrow<STORE>(kept[i]);
+    gates += (i64)a.batch * (KEPT * WIDTH);
 #endif
 #ifdef CELL_LSTM
-    if (a.cells) a.cells[place * WIDTH + unit] = narrow<STORE>(cell.c);
+    if (a.cells) *cells = narrow<STORE>(cell.c);
+    cells += (i64)a.batch * WIDTH;
 #endif
   }
-  __device__ __forceinline__ void finish(const Forward& a) const {
+  __device__ __forceinline__ void finish(const Forward& a, int unit) const {
     const i64 place = (i64)sequence * WIDTH + unit;
     if (a.h) a.h[place] = narrow<STORE>(cell.h);
-#ifdef CELL_LSTM
     if (a.c) a.c[place] = narrow<STORE>(cell.c);
-#endif
   }
 };
 
@@ -134,12 +139,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const
         states[state_at(k, row)] = operand(a.h0 ? widen<REAL>(a.h0[(i64)(first + row) * WIDTH + k]) : (REAL)0);
     }
     Thread own[OWN];
+    bool there[OWN];
 #pragma unroll
     for (int p = 0; p < OWN; ++p) {
       own[p].sequence = first + product.row(p);
-      own[p].unit = unit;
       own[p].cell.h = 0;
-      if (mine && own[p].sequence < a.batch) own[p].start(a);
+      there[p] = mine && own[p].sequence < a.batch;
+      if (there[p]) own[p].start(a, unit);
     }
     __syncthreads();
     for (int t = 0; t < a.steps; ++t) {
@@ -147,10 +153,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const
 #pragma unroll
       for (int p = 0; p < OWN; ++p) {
 #pragma unroll
-        for (int g = 0; g < GATES; ++g) pre[p][g] = own[p].ahead.pre[g];
-        if (!mine || own[p].sequence >= a.batch) continue;
-        own[p].ahead.load(a, t + 1, own[p].sequence, unit);
-        own[p].ahead.find(a, t + 2, own[p].sequence);
+        for (int g = 0; g < GATES; ++g) pre[p][g] = own[p].pre[g];
+        if (there[p] && t + 1 < a.steps) own[p].load(a, unit, t + 2 < a.steps);
       }
       product.multiply(states + (t & 1) * STATES, sum);
       OPERAND* const after = states + (~t & 1) * STATES;
@@ -165,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const
 #pragma unroll
         for (int g = 0; g < GATES; ++g) sum[p][g] += bias[g];
 #endif
-        if (own[p].sequence < a.batch) own[p].step(a, t, pre[p], sum[p]);
+        if (there[p]) own[p].step(a, t, pre[p], sum[p]);
 #if GROUP > 1
         send(box + product.row(p) * WIDTH + unit, own[p].cell.h, exchange);
 #else
@@ -190,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const
     }
 #pragma unroll
     for (int p = 0; p < OWN; ++p)
-      if (mine && own[p].sequence < a.batch) own[p].finish(a);
+      if (there[p]) own[p].finish(a, unit);
   }
 #if GROUP > 1
   if (threadIdx.x == 0) *count = exchange;
