@@ -214,8 +214,8 @@ int Function::resident_blocks(int block, std::size_t shared) const {
 std::string compile(const std::string& text, const std::string& arch) {
   const NvrtcProgram program(text);
   const std::string architecture = "--gpu-architecture=" + arch;
-  const char* options[] = {architecture.c_str(), "--std=c++17"};
-  const nvrtcResult status = nvrtcCompileProgram(program.get(), 2, options);
+  const char* options[] = {architecture.c_str(), "--std=c++17", "--device-as-default-execution-space"};
+  const nvrtcResult status = nvrtcCompileProgram(program.get(), 3, options);
   if (status != NVRTC_SUCCESS)
     throw Error(cat("a kernel text does not compile for ", arch, ":\n", log_of(program.get()), "\n", text));
   std::size_t size = 0;

@@ -136,6 +136,6 @@ __device__ __forceinline__ double tanh_of(double x) { return tanh(x); }
 // How many steps a sequence has.
 __device__ __forceinline__ int steps_of(const LENGTH* lengths, int row, int steps) {
   if (!lengths) return steps;
-  const i64 length = (i64)lengths[row];
+  const i64 length = widen<i64>(lengths[row]);
   return length < 0 ? 0 : length < steps ? (int)length : steps;
 }
