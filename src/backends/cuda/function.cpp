@@ -248,7 +248,7 @@ const char* type_name(DType dtype) {
     case i64:
       return "i64";
     case u8:
-      return "unsigned char";
+      return "u8";
     default:
       return "bool_t";
   }

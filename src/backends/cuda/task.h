@@ -11,6 +11,7 @@ namespace varve::cuda {
 
 // The makers copy what the kernel keeps.
 struct Task {
+  const std::string& op;
   const Attrs& attrs;
   const std::vector<backend::Port>& in;
   const std::vector<backend::Port>& out;
@@ -22,14 +23,20 @@ struct Task {
 };
 using Maker = backend::Prepared (*)(const Task& task);
 
-// Keeps no node: a program outlives the graph it came from.
+// A claim of this node alone. Keeps no node: a program outlives the graph it came from.
+inline backend::Claim claim_of(const ir::NodePtr& node, Maker make) {
+  const std::string& op = node->op->name;
+  return backend::Claim::of(
+      cat("cuda ", op), node,
+      [make, op, attrs = node->attrs](const std::vector<backend::Port>& in, const std::vector<backend::Port>& out) {
+        return make({op, attrs, in, out});
+      });
+}
+
+// Offers the kernel for every call of the operator.
 inline void offer(ClaimMap& map, const std::string& name, Maker make) {
   map[name].push_back([make](const backend::Site& site, std::vector<backend::Claim>& claims) {
-    const auto prepare = [make, attrs = site.node().attrs](const std::vector<backend::Port>& in,
-                                                           const std::vector<backend::Port>& out) {
-      return make({attrs, in, out});
-    };
-    claims.push_back(backend::Claim::of(cat("cuda ", site.node().op->name), site.root(), prepare));
+    claims.push_back(claim_of(site.root(), make));
   });
 }
 

@@ -6,6 +6,7 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 typedef unsigned short u16;
 typedef unsigned char bool_t;
+enum u8 : unsigned char {};  // apart from bool_t, to which any number but 0 is 1
 
 struct bf16 {
   u16 bits;
