@@ -87,6 +87,9 @@ class Backend {
   virtual bool fuses() const { return false; }                    // elementwise nodes are to be grouped first
   virtual std::vector<Claim> claims(const Site& site) const = 0;  // larger patterns first; refusals with reasons
   virtual Claim claim_group(const Group& group) const { return Claim::no(name(), cat_group(group)); }
+  // Several in one launch, none of which reads what another writes: where a launch is dear.
+  virtual bool joins_groups() const { return false; }
+  virtual Claim claim_together(const std::vector<Group>&) const { return Claim::no(name(), "joins no groups"); }
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
   virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
   virtual bool executes() const { return true; }         // false: compiles only

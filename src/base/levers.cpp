@@ -22,6 +22,7 @@ void check_known(std::string_view name) {
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all = {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
+      {"launches", "small generated groups that begin or end a program in one launch on a GPU"},
       {"cublas", "products by cuBLASLt on a GPU instead of our own kernel"},
       {"cudnn", "convolutions by cuDNN on a GPU instead of our own kernel"},
       {"tuning", "the fastest of the algorithms that a GPU's libraries propose instead of the first"},

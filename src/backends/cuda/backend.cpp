@@ -50,6 +50,10 @@ class CudaBackend final : public backend::Backend {
   }
 
   backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }
+  bool joins_groups() const override { return true; }
+  backend::Claim claim_together(const std::vector<backend::Group>& groups) const override {
+    return offer_groups(groups);
+  }
   backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override {
     return prepare_strided_copy(from, to);
   }

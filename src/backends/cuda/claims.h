@@ -27,7 +27,8 @@ void add_attention_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);   // rnn, gru, lstm
 void add_class_loss_claims(ClaimMap&);  // the last product with its cross-entropy
 
-backend::Claim offer_group(const backend::Group& group);  // generated: elementwise, with reductions
+backend::Claim offer_group(const backend::Group& group);                 // generated: elementwise, with reductions
+backend::Claim offer_groups(const std::vector<backend::Group>& groups);  // independent ones in one launch
 backend::Prepared prepare_strided_copy(const backend::Port& from, const backend::Port& to);
 
 }  // namespace varve::cuda

@@ -8,6 +8,7 @@
 #include "backends/cuda/function.h"
 #include "backends/cuda/groups_plan.h"
 #include "backends/cuda/groups_text.h"
+#include "base/text.h"
 
 namespace varve::cuda {
 namespace {
@@ -188,17 +189,31 @@ Prepared prepare_merged(const std::vector<GroupPart>& parts) {
           std::max(fast.scratch, slow.scratch)};
 }
 
-backend::Claim offer_group(const backend::Group& group) {
-  const std::string refusal = formula_refusal(group.code, group.compute);
-  if (!refusal.empty()) return backend::Claim::no("generated", refusal);
+backend::Claim offer_group(const backend::Group& group) { return offer_groups({group}); }
+
+backend::Claim offer_groups(const std::vector<backend::Group>& groups) {
   backend::Claim claim;
-  claim.kernel = "generated";
-  claim.nodes = group.nodes;
-  claim.inputs = group.inputs;
-  claim.outputs = group.outputs;
-  claim.memory.assign(group.inputs.size(), backend::Memory::strided);
-  claim.prepare = [group](const std::vector<Port>& in, const std::vector<Port>& out) {
-    return prepare_merged({{group, in, out}});
+  claim.kernel = groups.size() == 1 ? "generated" : cat("generated, ", groups.size(), " in one");
+  for (const backend::Group& group : groups) {
+    const std::string refusal = formula_refusal(group.code, group.compute);
+    if (!refusal.empty()) return backend::Claim::no("generated", refusal);
+    claim.nodes.insert(claim.nodes.end(), group.nodes.begin(), group.nodes.end());
+    claim.inputs.insert(claim.inputs.end(), group.inputs.begin(), group.inputs.end());
+    claim.outputs.insert(claim.outputs.end(), group.outputs.begin(), group.outputs.end());
+  }
+  claim.memory.assign(claim.inputs.size(), backend::Memory::strided);
+  claim.prepare = [groups](const std::vector<Port>& in, const std::vector<Port>& out) {
+    std::vector<GroupPart> parts;
+    auto next_in = in.begin();
+    auto next_out = out.begin();
+    for (const backend::Group& group : groups) {
+      const auto ins = static_cast<std::ptrdiff_t>(group.inputs.size()),
+                 outs = static_cast<std::ptrdiff_t>(group.outputs.size());
+      parts.push_back({group, {next_in, next_in + ins}, {next_out, next_out + outs}});
+      next_in += ins;
+      next_out += outs;
+    }
+    return prepare_merged(parts);
   };
   return claim;
 }

@@ -40,7 +40,8 @@ Prepared gather(const Task& task) {
     int across = 1;
     while (across < units && across < kBlock) across *= 2;
     const int down = kBlock / across;
-    const Launch launch{.grid = striding(ceil_div(x.outer * count, down) * kBlock).grid, .block = across, .block_y = down};
+    const Launch launch{
+        .grid = striding(ceil_div(x.outer * count, down) * kBlock).grid, .block = across, .block_y = down};
     run(launch, args.in[0], args.in[1], args.out[0], x.outer, count, x.size, units, unit, args.errors->word(), text);
   });
 }
@@ -55,8 +56,8 @@ Prepared take_along_axis(const Task& task) {
   const int text = number_of(out_of_range(task.op, x.size, axis));
   const int bytes = static_cast<int>(element_bytes(task.dtype_in(0)));
   return backend::prepared([=, run = kernel("take", task.dtype_in(1))](const RunArgs& args) {
-    run(striding(total), args.in[0], args.in[1], args.out[0], total, count, x.size, x.inner, bytes,
-        args.errors->word(), text);
+    run(striding(total), args.in[0], args.in[1], args.out[0], total, count, x.size, x.inner, bytes, args.errors->word(),
+        text);
   });
 }
 

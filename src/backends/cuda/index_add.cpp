@@ -36,9 +36,7 @@ class RowSums {
     lanes_ = std::min<std::int64_t>(power_above(ceil_div(s.inner, vec_)), 32);
     // Long pieces have few shares to join; enough pieces keep the GPU busy.
     constexpr std::int64_t kShortest = 8, kLongest = 128, kWarps = 64;  // to a multiprocessor
-    const auto warps = [&](std::int64_t piece) {
-      return ceil_div(s.positions, piece) * lanes_ * columns(vec_) / 32;
-    };
+    const auto warps = [&](std::int64_t piece) { return ceil_div(s.positions, piece) * lanes_ * columns(vec_) / 32; };
     piece_ = kShortest;
     while (piece_ < kLongest && warps(2 * piece_) >= kWarps * gpu().multiprocessors) piece_ *= 2;
     Constants constants = {{"ELEMENT", type_name(s.dtype)}, {"VEC", cat(vec_)}, {"LANES", cat(lanes_)}};

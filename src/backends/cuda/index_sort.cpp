@@ -67,10 +67,9 @@ IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFe
 
 IndexSort::Sorted IndexSort::operator()(const void* indices, void* scratch, volatile std::uint64_t* errors,
                                         void* cleared, std::int64_t cleared_bytes) const {
-  const Source source{indices, keys_.size, keys_.count, keys_.inner, errors, keys_.text,
-                      static_cast<std::uint32_t>(keys_.rows)};
-  return few_ ? by_rank(source, scratch, cleared, cleared_bytes)
-              : by_counting(source, scratch, cleared, cleared_bytes);
+  const Source source{
+      indices, keys_.size, keys_.count, keys_.inner, errors, keys_.text, static_cast<std::uint32_t>(keys_.rows)};
+  return few_ ? by_rank(source, scratch, cleared, cleared_bytes) : by_counting(source, scratch, cleared, cleared_bytes);
 }
 
 IndexSort::Sorted IndexSort::by_rank(const Source& source, void* scratch, void* cleared,
@@ -87,7 +86,9 @@ IndexSort::Sorted IndexSort::by_rank(const Source& source, void* scratch, void* 
 
 IndexSort::Sorted IndexSort::by_counting(const Source& source, void* scratch, void* cleared,
                                          std::int64_t cleared_bytes) const {
-  const auto part = [&](std::size_t at) { return reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(scratch) + at); };
+  const auto part = [&](std::size_t at) {
+    return reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(scratch) + at);
+  };
   std::uint32_t *keys = part(0), *places = nullptr;
   std::uint32_t *other_keys = part(2 * pair_), *other_places = part(3 * pair_);
   std::uint32_t *const counts = part(counts_at_), *const totals = part(totals_at_);

@@ -11,9 +11,9 @@ class IndexSort {
   // outer; keys are the rows' numbers. Flat: indices of shape [outer, count, inner] name elements of a tensor [outer,
   // size, inner]; keys are those elements' places.
   struct Keys {
-    DType dtype;                  // of the indices
-    std::int64_t positions = 0;   // how many keys: outer · count, · inner
-    std::int64_t rows = 0;        // how many there can be
+    DType dtype;                 // of the indices
+    std::int64_t positions = 0;  // how many keys: outer · count, · inner
+    std::int64_t rows = 0;       // how many there can be
     std::int64_t size, count, inner = 1;
     bool flat = false;
     int text = 0;  // of the note for an index out of range
@@ -38,9 +38,9 @@ class IndexSort {
   Sorted by_counting(const Source& source, void* scratch, void* cleared, std::int64_t cleared_bytes) const;
 
   Keys keys_;
-  bool few_;                // few enough to compare all with all
-  int passes_, bits_;       // digits of a key, and bits of a digit
-  std::int64_t bins_ = 0;   // values of a digit
+  bool few_;               // few enough to compare all with all
+  int passes_, bits_;      // digits of a key, and bits of a digit
+  std::int64_t bins_ = 0;  // values of a digit
   std::int64_t tile_ = 0, tiles_ = 0;
   std::size_t pair_ = 0, counts_at_ = 0, totals_at_ = 0, total_ = 0;  // bytes
   Function rank_, count_first_, count_next_, add_tiles_, place_;

@@ -38,9 +38,8 @@ bool Pool::clipped() const {
 }
 
 std::string Pool::text(int channels_at_a_time, const Constants& more) const {
-  Constants constants = {{"ELEMENT", type_name(dtype)}, {"VEC", cat(channels_at_a_time)},
-                         {"KH", cat(window[0])},        {"KW", cat(window[1])},
-                         {"SH", cat(stride[0])},        {"SW", cat(stride[1])}};
+  Constants constants = {{"ELEMENT", type_name(dtype)}, {"VEC", cat(channels_at_a_time)}, {"KH", cat(window[0])},
+                         {"KW", cat(window[1])},        {"SH", cat(stride[0])},           {"SW", cat(stride[1])}};
   if (clipped()) constants.emplace_back("CLIPPED", "1");
   constants.insert(constants.end(), more.begin(), more.end());
   return kernel_text("pack") + kernel_text("philox") + defines(constants) + kernel_text("pool");
@@ -55,11 +54,11 @@ PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_
   result.shape = pool.shape;
   result.shape.rows = rows;
   result.shape.columns = columns;
-  result.launch = {.grid = std::min(ceil_div(pixels, down),
-                                    std::max<std::int64_t>(blocks * gpu().multiprocessors / parts, 1)),
-                   .block = static_cast<int>(across),
-                   .grid_y = static_cast<int>(parts),
-                   .block_y = static_cast<int>(down)};
+  result.launch = {
+      .grid = std::min(ceil_div(pixels, down), std::max<std::int64_t>(blocks * gpu().multiprocessors / parts, 1)),
+      .block = static_cast<int>(across),
+      .grid_y = static_cast<int>(parts),
+      .block_y = static_cast<int>(down)};
   return result;
 }
 

@@ -17,11 +17,11 @@ using backend::Site;
 // What one kernel does.
 struct MaxPool {
   Pool pool;
-  bool biased = false;              // x is relu(x + bias)
-  bool stored = false;              // and that is written, too
-  std::optional<Drop> drop = {};    // of the result, or of dy
-  bool positive = false;            // gradient: only where the largest is above zero
-  bool summed = false;              // gradient: also its sum over all pixels
+  bool biased = false;            // x is relu(x + bias)
+  bool stored = false;            // and that is written, too
+  std::optional<Drop> drop = {};  // of the result, or of dy
+  bool positive = false;          // gradient: only where the largest is above zero
+  bool summed = false;            // gradient: also its sum over all pixels
 
   Constants constants() const {
     Constants all;
@@ -99,7 +99,9 @@ Prepared prepare_gather(const Pool& pool) {
 // ---- gradient: x, dy, seed, counter -> dx, its sum over pixels
 
 // Cells of x to a thread, along one side: as far as the next windows begin; of windows that begin everywhere, two.
-int patch_of(const Pool& pool, int side) { return pool.stride[side] == 1 && pool.window[side] > 1 ? 2 : pool.stride[side]; }
+int patch_of(const Pool& pool, int side) {
+  return pool.stride[side] == 1 && pool.window[side] > 1 ? 2 : pool.stride[side];
+}
 
 // Whether a thread can hold a patch, and its visits to windows be written out.
 bool has_patches(const Pool& pool) {
@@ -126,8 +128,7 @@ class Backward {
     const PoolShape& shape = p.pool.shape;
     rows_ = static_cast<int>(ceil_div(shape.height + shape.top, patch[0]));
     columns_ = static_cast<int>(ceil_div(shape.width + shape.left, patch[1]));
-    const std::string text =
-        p.pool.text(vec_, constants) + kernel_text("largest") + kernel_text("max_pool_grad");
+    const std::string text = p.pool.text(vec_, constants) + kernel_text("largest") + kernel_text("max_pool_grad");
     kernel_ = Function("max_pool_grad", text);
     singly_ = Function("max_pool_grad_singly", text);
   }
@@ -143,8 +144,8 @@ class Backward {
     BackwardArgs b{.x = args.in[0], .dy = args.in[1], .dx = args.out[0], .drop = drop_args(p_, args, 2)};
     if (p_.summed) b.sum = args.out[1];
     b.shares = args.scratch;
-    const bool wide = p_.pool.shape.channels % vec_ == 0 &&
-                      aligned(vec_ * element_bytes(p_.pool.dtype), b.x, b.dy, b.dx);
+    const bool wide =
+        p_.pool.shape.channels % vec_ == 0 && aligned(vec_ * element_bytes(p_.pool.dtype), b.x, b.dy, b.dx);
     const PoolLaunch go = launch(wide ? vec_ : 1);
     (wide ? kernel_ : singly_)(go.launch, go.shape, b);
   }
@@ -181,8 +182,7 @@ Prepared prepare_backward_any(const Pool& pool) {
 
 Claim claim_with(const std::string& name, const ir::NodePtr& node, Prepared (*prepare)(const MaxPool&),
                  const MaxPool& p) {
-  return Claim::of(name, node,
-                   [=](const std::vector<Port>&, const std::vector<Port>&) { return prepare(p); });
+  return Claim::of(name, node, [=](const std::vector<Port>&, const std::vector<Port>&) { return prepare(p); });
 }
 
 Pool pool_of(const ir::Node& node) { return {node.attrs, node.inputs[0].type().shape, node.types[0]}; }
@@ -221,14 +221,15 @@ void claim_biased(const Site& site, std::vector<Claim>& claims) {
   const TensorType& type = add->types[0];
   if (type.shape.rank() != 4 || !is_floating(type.dtype)) return;
   const int x = add->inputs[0].type() == type ? 0 : 1;
-  const ir::Value &image = add->inputs[static_cast<std::size_t>(x)], &bias = add->inputs[static_cast<std::size_t>(1 - x)];
+  const ir::Value &image = add->inputs[static_cast<std::size_t>(x)],
+                  &bias = add->inputs[static_cast<std::size_t>(1 - x)];
   if (image.type() != type || bias.type() != TensorType{type.dtype, {type.shape.back()}}) return;
   const ir::NodePtr relu = site.sole_user({add, 0});
   if (!relu || !relu->is("relu") || !Pool::refusal(type.shape).empty()) return;
   const ir::Value activated{relu, 0};
   const auto& readers = site.users(activated);
-  const auto reader = std::find_if(readers.begin(), readers.end(),
-                                   [](const ir::Use& use) { return use.user->is("max_pool2d"); });
+  const auto reader =
+      std::find_if(readers.begin(), readers.end(), [](const ir::Use& use) { return use.user->is("max_pool2d"); });
   if (reader == readers.end()) return;
   const ir::NodePtr& node = reader->user;
   MaxPool p{.pool = pool_of(*node), .biased = true, .stored = readers.size() > 1 || site.is_output(activated)};
@@ -314,10 +315,9 @@ void claim_gather(const Site& site, std::vector<Claim>& claims) {
   const ir::NodePtr& node = site.root();
   if (const std::string no = Pool::refusal(node->inputs[0].type().shape); !no.empty())
     return claims.push_back(Claim::no("cuda max_pool2d_gather", no));
-  claims.push_back(Claim::of("cuda max_pool2d_gather", node,
-                             [pool = pool_of(*node)](const std::vector<Port>&, const std::vector<Port>&) {
-                               return prepare_gather(pool);
-                             }));
+  claims.push_back(Claim::of(
+      "cuda max_pool2d_gather", node,
+      [pool = pool_of(*node)](const std::vector<Port>&, const std::vector<Port>&) { return prepare_gather(pool); }));
 }
 
 }  // namespace

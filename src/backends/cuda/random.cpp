@@ -73,10 +73,9 @@ Prepared prepare_dropout(const Drop& drop, const TensorType& type, const std::st
 void claim_dropout(const Site& site, std::vector<Claim>& claims) {
   const ir::NodePtr& node = site.root();
   const auto claim = [&](const std::string& name, const std::string& formula) {
-    return Claim::of(name, node,
-                     [drop = Drop(*node), formula](const std::vector<Port>&, const std::vector<Port>& out) {
-                       return prepare_dropout(drop, out[0].type, formula);
-                     });
+    return Claim::of(name, node, [drop = Drop(*node), formula](const std::vector<Port>&, const std::vector<Port>& out) {
+      return prepare_dropout(drop, out[0].type, formula);
+    });
   };
   if (const Step step = step_after(site); step.node) {
     Claim both = claim("cuda dropout+" + step.name, step.formula);

@@ -43,8 +43,7 @@ class Fusion {
     for (std::size_t i = 0; i < c_.order.size(); ++i)
       if (c_.loose[i] && (!c_.is_constant(c_.order[i]) || read_from_memory(i))) place(static_cast<int>(i));
     sink(c_);
-    for (const Cluster& cluster : c_.all)
-      if (!cluster.members.empty()) emit(cluster);
+    emit();
   }
 
  private:
@@ -57,7 +56,10 @@ class Fusion {
   void place(int i);
   bool cyclic(const std::vector<int>& members) const;
   bool try_merge(int a, int b);
-  void emit(const Cluster& cluster);
+  void emit();
+  void add_unit(backend::Claim claim, const std::vector<Group>& groups);
+  bool is_sink(const Group& group) const;
+  bool is_root(const Group& group) const;
 
   Draft& draft_;
   Clusters c_;
@@ -151,21 +153,55 @@ void Fusion::place(int i) {
   }
 }
 
-void Fusion::emit(const Cluster& cluster) {
-  const Group group = group_of(c_, cluster);
-  if (group.outputs.empty()) return;
-  backend::Claim claim = draft_.backend->claim_group(group);
+void Fusion::add_unit(backend::Claim claim, const std::vector<Group>& groups) {
   if (!claim.accepted())
     throw Error(cat("no kernel for a generated group of backend '", draft_.backend->name(), "': ", claim.refusal));
-  draft_.explain += cat(claim.kernel, "  <-  group of ", group.nodes.size(), " over ", group.shape.str(), "\n");
-  // Element by element, an output may take the place of any input that is read just there. A reduction may not: its
-  // inputs are read again after its first result is written.
-  for (int o = 0; o < static_cast<int>(group.outputs.size()); ++o)
-    for (int i = 0; i < static_cast<int>(group.inputs.size()); ++i)
-      if (group.reduce[static_cast<std::size_t>(o)] == Reduce::none &&
-          group.inputs[static_cast<std::size_t>(i)].type() == group.outputs[static_cast<std::size_t>(o)].type())
-        claim.in_place.push_back({o, i});
+  int first_in = 0, first_out = 0;
+  for (const Group& group : groups) {
+    draft_.explain += cat(claim.kernel, "  <-  group of ", group.nodes.size(), " over ", group.shape.str(), "\n");
+    // Element by element, an output may take the place of any input that is read just there. A reduction may not: its
+    // inputs are read again after its first result is written.
+    for (int o = 0; o < static_cast<int>(group.outputs.size()); ++o)
+      for (int i = 0; i < static_cast<int>(group.inputs.size()); ++i)
+        if (group.reduce[static_cast<std::size_t>(o)] == Reduce::none &&
+            group.inputs[static_cast<std::size_t>(i)].type() == group.outputs[static_cast<std::size_t>(o)].type())
+          claim.in_place.push_back({first_out + o, first_in + i});
+    first_in += static_cast<int>(group.inputs.size());
+    first_out += static_cast<int>(group.outputs.size());
+  }
   draft_.units.push_back({std::move(claim), nullptr, 0});
+}
+
+// Nothing in the program waits for it: the update of a parameter, a counter.
+bool Fusion::is_sink(const Group& group) const {
+  return std::all_of(group.outputs.begin(), group.outputs.end(),
+                     [&](const ir::Value& output) { return c_.users[c_.at(output.node)].empty(); });
+}
+
+// It waits for nothing in the program: weights in another type. What it gives replaces no state: its readers would have
+// to come first.
+bool Fusion::is_root(const Group& group) const {
+  const bool given = std::all_of(group.inputs.begin(), group.inputs.end(),
+                                 [](const ir::Value& input) { return source(input).node->op == &ir::input_op(); });
+  return given && std::none_of(group.outputs.begin(), group.outputs.end(),
+                               [&](const ir::Value& output) { return c_.outputs.count(output) > 0; });
+}
+
+// Small groups that begin the program share a launch, and those that end it another, where the backend can: no cycle
+// can come of it. Large ones are worth their own, and what they read would be kept for longer.
+void Fusion::emit() {
+  constexpr std::int64_t kSmall = std::int64_t{1} << 20;  // elements
+  std::vector<Group> alone, roots, sinks;
+  for (const Cluster& cluster : c_.all) {
+    if (cluster.members.empty()) continue;
+    Group group = group_of(c_, cluster);
+    if (group.outputs.empty()) continue;
+    const bool small = group.shape.numel() <= kSmall && draft_.backend->joins_groups() && lever("launches");
+    (small && is_sink(group) ? sinks : small && is_root(group) ? roots : alone).push_back(std::move(group));
+  }
+  if (!roots.empty()) add_unit(draft_.backend->claim_together(roots), roots);
+  for (const Group& group : alone) add_unit(draft_.backend->claim_group(group), {group});
+  if (!sinks.empty()) add_unit(draft_.backend->claim_together(sinks), sinks);
 }
 
 }  // namespace
