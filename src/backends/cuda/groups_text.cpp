@@ -205,11 +205,11 @@ class Writer {
       if (reach == Reach::vector)
         line("  in.x", i, " = *(const Pack<", stored_type(operand.dtype), ", ", plan_.width, ">*)(", address(i), ");");
       else if (reach != Reach::gather)
-        line("  in.x", i, ".x[0] = *(", address(i), ");");
+        line("  in.x", i, ".at[0] = *(", address(i), ");");
       else if (plan_.crossing)
-        crossing += cat("      in.x", i, ".x[v] = *(", address(i), ");\n");
+        crossing += cat("      in.x", i, ".at[v] = *(", address(i), ");\n");
       else
-        line("  for (int v = 0; v < kWidth; ++v) in.x", i, ".x[v] = ", neighbour(i), ";");
+        line("  for (int v = 0; v < kWidth; ++v) in.x", i, ".at[v] = ", neighbour(i), ";");
     }
     if (!crossing.empty()) each_crossing(crossing);
     line("}");
@@ -230,7 +230,7 @@ class Writer {
       if (!live_[n]) continue;
       const auto input = static_cast<std::size_t>(std::max(plan_.code.instrs[n].input, 0));
       const std::string from =
-          plan_.code.instrs[n].prim != Prim::input ? "" : cat("in.x", input, ".x[", single(input) ? "0" : "v", "]");
+          plan_.code.instrs[n].prim != Prim::input ? "" : cat("in.x", input, ".at[", single(input) ? "0" : "v", "]");
       out_ += "    " + statement(plan_.code, static_cast<int>(n), plan_.compute, from);
     }
     for (std::size_t o = 0; o < plan_.code.outputs.size(); ++o) line("  y[", o, "] = t", plan_.code.outputs[o], ";");
@@ -248,7 +248,7 @@ class Writer {
       if (plan_.reach(operand) == Reach::vector) {
         line("  {");
         line("    Pack<", type, ", kWidth> pack;");
-        line("    for (int v = 0; v < kWidth; ++v) pack.x[v] = ", value, ";");
+        line("    for (int v = 0; v < kWidth; ++v) pack.at[v] = ", value, ";");
         line("    *(Pack<", type, ", kWidth>*)(", address(i), ") = pack;");
         line("  }");
       } else if (plan_.crossing) {
@@ -334,7 +334,7 @@ std::size_t shared_bytes(const GroupPlan& plan) {
 
 std::string groups_kernel(const std::vector<std::string>& texts, const std::vector<int>& counts,
                           std::size_t shared_bytes) {
-  std::string text = kernel_text("extents") + kernel_text("last_block") + kernel_text("convert") +
+  std::string text = kernel_text("extents") + kernel_text("last_block") + kernel_text("pack") + kernel_text("convert") +
                      kernel_text("formula") + kernel_text("groups");
   std::string fields, calls;
   int groups = 0;

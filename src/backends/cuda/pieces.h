@@ -32,6 +32,11 @@ inline std::int64_t piece_unroll(std::int64_t pieces) { return pieces > std::int
 inline std::int64_t piece_blocks(std::int64_t pieces, std::int64_t unroll) {
   return (pieces + kPieceThreads * unroll - 1) / (kPieceThreads * unroll);
 }
+// The largest power of two, up to `most`, that divides n.
+inline std::int64_t power_dividing(std::int64_t n, std::int64_t most) {
+  while (n % most != 0) most /= 2;
+  return most;
+}
 inline bool needs_64_bits(std::int64_t pieces) { return pieces >= std::int64_t{1} << 31; }
 
 }  // namespace varve::cuda

@@ -5,9 +5,9 @@
 #include "backends/cuda/arguments.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/counters.h"
+#include "backends/cuda/index_offer.h"
 #include "backends/cuda/pieces.h"
 #include "backends/cuda/stored_type.h"
-#include "backends/cuda/task.h"
 #include "base/convert.h"
 
 namespace varve::cuda {
@@ -21,8 +21,6 @@ const std::int64_t* integer_attribute(const Attrs& attrs, const char* key) {
     if (name == key) return value.get<std::int64_t>();
   return nullptr;
 }
-
-std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -126,10 +124,10 @@ class Placing {
 
 Prepared place(const Task& task, const Ints& begin, const Ints& step, double number) {
   if (task.shape_out().numel() == 0) return nothing();
-  const std::int64_t element = bytes_of(task.dtype_out());
+  const std::int64_t element = element_bytes(task.dtype_out());
   std::array<std::byte, 16> value{};
   for (std::int64_t i = 0; i < 16 / element; ++i) store_f(value.data(), task.dtype_out(), i, number);
-  const auto make = [=, out = task.shape_out(), in = task.shape_in()](std::int64_t most) {
+  const auto make = [=, out = task.shape_out(), in = task.shape_in(0)](std::int64_t most) {
     return Placing(out, in, begin, step, element, most);
   };
   const auto run = [=, fast = make(16), slow = std::shared_ptr<Placing>()](const RunArgs& args) mutable {
@@ -225,7 +223,7 @@ Prepared join(const std::vector<JoinPart>& parts, std::int64_t element) {
 
 Prepared concat(const Task& task) {
   if (task.shape_out().numel() == 0) return nothing();
-  const std::int64_t axis = task.attrs.integer("axis"), bytes = bytes_of(task.dtype_out());
+  const std::int64_t axis = task.attrs.integer("axis"), bytes = element_bytes(task.dtype_out());
   const Rows whole(task.shape_out(), axis);
   std::vector<JoinPart> parts;
   std::int64_t offset = 0;
@@ -249,7 +247,7 @@ Prepared barrier(const Task& task) {
 // ---- check_finite
 
 Prepared check_exponents(const Task& task, const char* type, const char* exponent) {
-  const std::int64_t count = task.shape_in().numel();
+  const std::int64_t count = task.shape_in(0).numel();
   if (count == 0) return nothing();
   const std::int64_t blocks = std::min<std::int64_t>(piece_blocks(count, 8), 1024),
                      share = (count + blocks - 1) / blocks;
@@ -266,7 +264,7 @@ Prepared check_exponents(const Task& task, const char* type, const char* exponen
 }
 
 Prepared check_finite(const Task& task) {
-  switch (task.dtype_in()) {
+  switch (task.dtype_in(0)) {
     case f64:
       return check_exponents(task, "u64", "0x7FF0000000000000ull");
     case f32:

@@ -54,10 +54,4 @@ struct Rows {
   }
 };
 
-// The largest power of two, up to `most`, that divides n.
-inline std::int64_t power_dividing(std::int64_t n, std::int64_t most) {
-  while (n % most != 0) most /= 2;
-  return most;
-}
-
 }  // namespace varve::cuda

@@ -7,13 +7,6 @@ struct flag {
   unsigned char byte;
 };
 
-// N neighbours, moved by as few instructions as there are 16-byte pieces. The address must be a multiple of the size,
-// or of 16.
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T x[N];
-};
-
 // ---- read<W>(element): W is float, double or i64
 
 template <class W, class T>
