@@ -183,8 +183,9 @@ void claim_embedding_grad(const Site& site, std::vector<Claim>& claims) {
 
 // Few updates to a column: each column is one thread's.
 Prepared put_few(const Task& task, const Scatter& s, const Rows& y, std::int64_t count, int text) {
-  const std::string defined =
-      defines({{"ELEMENT", type_name(s.dtype)}, {"INDEX", index_type(task.dtype_in(1))}}) + kernel_text("index_put");
+  const std::string defined = kernel_text("pack") +
+                              defines({{"ELEMENT", type_name(s.dtype)}, {"INDEX", index_type(task.dtype_in(1))}}) +
+                              kernel_text("index_put");
   return backend::prepared([=, kernel = Function("put_few", defined)](const RunArgs& args) {
     start_from_x(s, args);
     kernel(striding(y.outer * y.inner), args.in[1], args.in[2], args.out[0], y.outer * y.inner, y.inner, y.size,

@@ -1,5 +1,6 @@
-// Dropout in one pass: the mask is drawn where it is used and never stored. ELEMENT: the type of all tensors; PER: elements
-// at a time, a multiple of 4. OTHER, where defined: what becomes of a dropped number d beside an element o of `other`.
+// Dropout in one pass: the mask is drawn where it is used and never stored. ELEMENT: the type of all tensors; PER:
+// elements at a time, a multiple of 4. OTHER, where defined: what becomes of a dropped number d beside an element o of
+// `other`.
 typedef ELEMENT T;
 typedef Wide<T>::type S;
 

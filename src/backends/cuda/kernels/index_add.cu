@@ -3,8 +3,9 @@
 // two). BASE: rows start from what y has, else from zero.
 //
 // Positions come in pieces of equal length, each summed by one worker in order. A row whose positions all lie in one
-// piece is written at once. Of others each piece keeps its share, at most two: slot 0 for a row that began in an earlier
-// piece, slot 1 for one that begins here and goes on. `join_pieces` adds those. Nothing depends on who comes first.
+// piece is written at once. Of others each piece keeps its share, at most two: slot 0 for a row that began in an
+// earlier piece, slot 1 for one that begins here and goes on. `join_pieces` adds those. Nothing depends on who comes
+// first.
 typedef ELEMENT T;
 typedef Wide<T>::type S;
 
@@ -121,8 +122,7 @@ __device__ __forceinline__ void join_piece(const Sorted& s, T* y, S* shares) {
   if (column < s.inner) {
     const i64 to = from + run <= last ? from + run : last + 1;
 #pragma unroll 8
-    for (i64 p = from; p < to; ++p)
-      sum.add(*(const Pack<S, N>*)share_of(s, shares, p, p == piece ? 1 : 0, column));
+    for (i64 p = from; p < to; ++p) sum.add(*(const Pack<S, N>*)share_of(s, shares, p, p == piece ? 1 : 0, column));
   }
   sum.store((S*)(sums + threadIdx.x));
   __syncthreads();

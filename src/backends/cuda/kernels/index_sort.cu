@@ -3,7 +3,8 @@
 // INDEX: the type of indices. FLAT: each index stands for one element, see below. COMPOSITE: u32 or u64, holds a key
 // above a position.
 
-// y[o, indices[j], :]: the key is the number of the row. FLAT: y[o, indices[o, j, i], i]: the key is the element's place.
+// y[o, indices[j], :]: the key is the number of the row. FLAT: y[o, indices[o, j, i], i]: the key is the element's
+// place.
 struct Source {
   const INDEX* indices;
   i64 size, count, inner;  // of y along the axis; of indices along the axis; of y behind it
@@ -42,7 +43,8 @@ __device__ __forceinline__ void clear(unsigned char* to, i64 bytes) {
   if (thread < bytes - tail) to[tail + thread] = 0;
 }
 
-// ---- few positions: each is compared with all others; blocks of 32 positions, eight warps with an eighth of the others
+// ---- few positions: each is compared with all others; blocks of 32 positions, eight warps with an eighth of the
+// others
 
 extern "C" __global__ void __launch_bounds__(256)
     rank_keys(Source s, int count, int shift, u32* keys, u32* places, unsigned char* cleared, i64 cleared_bytes) {

@@ -11,10 +11,10 @@ struct Cell {
 
   // What counts as x: with its bias and ReLU, rounded as it would be stored.
   __device__ __forceinline__ Cell(const T* x, const S* bias) {
-    const Pack<T, N> stored = load<N>(x);
+    const Pack<T, N> pack = load<N>(x);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      at[i] = widen<S>(stored.at[i]);
+      at[i] = widen<S>(pack.at[i]);
 #ifdef BIAS
       const S sum = at[i] + bias[i];
       at[i] = widen<S>(narrow<T>(sum < (S)0 ? (S)0 : sum));

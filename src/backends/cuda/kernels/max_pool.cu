@@ -1,5 +1,5 @@
-// y = the largest of each window of x (largest.cuh). STORE: x with its bias and ReLU is written, too; threads then number
-// patches of x of the stride's size, each beginning where a window would. DROPOUT: follows the pooling.
+// y = the largest of each window of x (largest.cuh). STORE: x with its bias and ReLU is written, too; threads then
+// number patches of x of the stride's size, each beginning where a window would. DROPOUT: follows the pooling.
 struct Forward {
   const T *x, *bias;
   T *y, *stored;
@@ -31,10 +31,10 @@ __device__ __forceinline__ void pool_forward(const Pool& p, const Forward& f) {
         if ((u32)(row + r) >= (u32)p.height || (u32)(column + c) >= (u32)p.width) continue;
         const i64 place = image + (i64)((row + r) * p.width + column + c) * p.channels;
         const Cell<N> cell(f.x + place, bias);
-        Pack<T, N> stored;
+        Pack<T, N> result;
 #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = narrow<T>(cell.at[i]);
-        *(Pack<T, N>*)(f.stored + place) = stored;
+        for (int i = 0; i < N; ++i) result.at[i] = narrow<T>(cell.at[i]);
+        *(Pack<T, N>*)(f.stored + place) = result;
       }
     if (at.row >= p.out_height || at.column >= p.out_width) continue;
 #endif

@@ -61,7 +61,6 @@ __device__ __forceinline__ void finish_sums(const Pool& p, const Backward& b, in
 }
 #endif
 
-
 template <int N>
 __device__ __forceinline__ void pool_backward(const Pool& p, const Backward& b) {
   const int channel = first_channel<N>();

@@ -89,8 +89,8 @@ struct Dropout {
   __device__ __forceinline__ Dropout(float rate_, double kept) : rate(rate_), keep((S)kept) {}
   __device__ __forceinline__ S operator()(S x, u32 bits) const { return uniform_of(bits) >= rate ? x / keep : (S)0; }
 };
-// Divisions by one number: its reciprocal and two fused operations give what a division would (Markstein), where nothing
-// overflows or is subnormal on the way; zeros, which are frequent, need neither.
+// Divisions by one number: its reciprocal and two fused operations give what a division would (Markstein), where
+// nothing overflows or is subnormal on the way; zeros, which are frequent, need neither.
 template <>
 struct Dropout<float> {
   float rate, keep, inverse;

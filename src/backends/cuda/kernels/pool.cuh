@@ -6,9 +6,9 @@ typedef Wide<T>::type S;
 struct Pool {
   i64 images;
   int height, width, channels, out_height, out_width;
-  int top, left;           // padding before
-  int rows, columns;       // what threads number: pixels of y, of x, or patches of x
-  int count_padding;       // averages: of whole windows
+  int top, left;      // padding before
+  int rows, columns;  // what threads number: pixels of y, of x, or patches of x
+  int count_padding;  // averages: of whole windows
 };
 
 constexpr int kUnrolledRows = KH * KW <= 36 ? KH : 1, kUnrolledColumns = KH * KW <= 36 ? KW : 1;
