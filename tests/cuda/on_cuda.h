@@ -1,0 +1,37 @@
+// Programs on the GPU, if only an emulated one, beside the same on the reference.
+#pragma once
+
+#include "backends/cpu_programs.h"
+#include "varve/error.h"
+
+namespace varve {
+
+inline bool has_cuda() {
+  static const bool found = [] {
+    try {
+      return zeros({1}).to_vector<float>(), set_device("cuda"), set_device("cpu"), true;
+    } catch (const Error&) {
+      return false;
+    }
+  }();
+  return found;
+}
+
+class OnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+// Runs f twice, which must give the same bits, compares with the reference, and returns who claimed what.
+inline std::string same_as_reference(const Function& f, const Tensors& in, double tolerance = 1e-5) {
+  const Outcome cuda = run_on("cuda", f, in), again = run_on("cuda", f, in), reference = run_on("reference", f, in);
+  EXPECT_EQ(cuda.results.size(), reference.results.size());
+  EXPECT_EQ(cuda.results, again.results) << "two runs differ\n" << cuda.text;
+  for (std::size_t i = 0; i < cuda.results.size(); ++i)
+    expect_close(cuda.results[i], reference.results[i], "result " + std::to_string(i) + "\n" + cuda.text, tolerance);
+  return cuda.text;
+}
+
+}  // namespace varve
