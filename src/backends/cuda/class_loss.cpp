@@ -65,14 +65,21 @@ Prepared prepare_class_loss(const ClassLoss& l) {
       l.parts_bytes());
 }
 
-// The gradient of the same logits and labels, where it does not wait for the losses.
-ir::NodePtr gradient_beside(const Site& site) {
-  const ir::Node& loss = site.node();
-  for (const ir::Use& use : site.users(loss.inputs[0]))
-    if (use.user->is("softmax_cross_entropy_grad") && use.input == 0 && use.user->inputs[1] == loss.inputs[1] &&
-        !match::is_computed_from(use.user->inputs[2], &loss))
-      return use.user;
-  return nullptr;
+// Losses and gradient of the same logits and labels, where the gradient does not wait for the losses. Whichever comes
+// first in the graph is the site.
+struct Pair {
+  ir::NodePtr loss, gradient;
+  bool found() const { return loss && gradient && !match::is_computed_from(gradient->inputs[2], loss.get()); }
+};
+
+Pair pair_at(const Site& site) {
+  Pair pair;
+  for (const ir::Use& use : site.users(site.node().inputs[0])) {
+    if (use.input != 0 || use.user->inputs.size() < 2 || use.user->inputs[1] != site.node().inputs[1]) continue;
+    if (use.user->is("softmax_cross_entropy")) pair.loss = use.user;
+    if (use.user->is("softmax_cross_entropy_grad")) pair.gradient = use.user;
+  }
+  return pair;
 }
 
 // The sum of the gradient over all rows.
@@ -95,24 +102,23 @@ std::string refusal_of(const ClassLoss& l) {
   return "";
 }
 
-// Rooted at the losses.
 void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
   const TensorType& logits = site.node().inputs[0].type();
   ClassLoss l{.rows = logits.shape.numel() / std::max<std::int64_t>(logits.shape.back(), 1),
               .classes = logits.shape.back(),
               .dtype = logits.dtype,
               .labels = site.node().inputs[1].type().dtype};
-  const ir::NodePtr gradient = gradient_beside(site);
-  const ir::NodePtr bias = gradient ? bias_gradient(site, {gradient, 0}, l) : nullptr;
+  const Pair pair = pair_at(site);
+  const ir::NodePtr bias = pair.found() ? bias_gradient(site, {pair.gradient, 0}, l) : nullptr;
   if (!bias) return;
   if (const std::string refusal = refusal_of(l); !refusal.empty()) return claims.push_back(Claim::no(kName, refusal));
   Claim claim;
   claim.kernel = kName;
-  claim.nodes = {site.root(), gradient, bias};
+  claim.nodes = {pair.loss, pair.gradient, bias};
   claim.inputs = {site.node().inputs[0], site.node().inputs[1]};
-  claim.outputs = {{site.root(), 0}, {gradient, 0}, {bias, 0}};
+  claim.outputs = {{pair.loss, 0}, {pair.gradient, 0}, {bias, 0}};
   claim.in_place = {{1, 0}};
-  const ir::Value& dloss = gradient->inputs[2];
+  const ir::Value& dloss = pair.gradient->inputs[2];
   if (const auto number = match::number_behind(dloss)) {
     l.given = *number;
     match::cover_number(site, dloss, claim);
@@ -127,8 +133,8 @@ void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
 }  // namespace
 
 void add_class_loss_claims(ClaimMap& map) {
-  std::vector<ClaimFn>& offers = map["softmax_cross_entropy"];
-  offers.insert(offers.begin(), claim_class_loss);
+  for (const char* root : {"softmax_cross_entropy", "softmax_cross_entropy_grad"})
+    map[root].insert(map[root].begin(), claim_class_loss);
 }
 
 }  // namespace varve::cuda
