@@ -16,11 +16,23 @@ Tensors with_gradients(const Tensors& in) {
 }
 
 TEST(CudaAttention, AndItsGradient) {
-  for (const TensorType& type : {TensorType{f32, {2, 8, 256, 64}}, TensorType{bf16, {2, 8, 256, 64}},
+  for (const TensorType& type : {TensorType{f32, {2, 8, 256, 64}}, TensorType{bf16, {2, 8, 256, 40}},
                                  TensorType{f64, {3, 5, 7}}, TensorType{f16, {4, 100, 80}}})
     EXPECT_EQ(claimed(with_gradients, {type, type, type, type}), (Names{"heads attention", "heads attention_grad"}))
         << type.str();
   expect_compiles("attention_grad_keys");
+}
+
+TEST(CudaAttention, OnTensorCores) {
+  for (const DType dtype : {f32, bf16})
+    for (const std::int64_t depth : {32, 64, 128}) {
+      const TensorType type{dtype, {2, 3, 100, depth}};
+      EXPECT_EQ(claimed(with_gradients, {type, type, type, type}, {.tf32 = true}),
+                (Names{"tensor attention", "tensor attention_grad"}))
+          << type.str();
+    }
+  expect_compiles("attention_grad_keys");
+  expect_compiles("load_matrices");
 }
 
 // Queries, keys and values are columns of one matrix, and so are their gradients.

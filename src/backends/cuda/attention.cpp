@@ -86,13 +86,24 @@ std::string refusal_of(const ir::Node& node) {
   return plain_attention_tile(sizes_of(node)) ? "" : "heads too wide for shared memory";
 }
 
+AttentionKernels kernels_for(const AttentionSizes& sizes, AttentionPass pass, bool tf32) {
+  return tensor_attention_refusal(sizes, pass, tf32).empty() ? tensor_attention(sizes, pass)
+                                                             : plain_attention(sizes, pass);
+}
+
+std::string kernel_name(const ir::Node& node, AttentionPass pass, bool tf32) {
+  const bool tensor = tensor_attention_refusal(sizes_of(node), pass, tf32).empty();
+  return cat(tensor ? "tensor " : "heads ", node.op->name);
+}
+
 // ---- forward
 
 // Inputs: q, k, v. Outputs: y, lse.
-Prepared make_attention(AttentionSizes sizes, bool inside, const std::vector<Port>& in, const std::vector<Port>& out) {
+Prepared make_attention(AttentionSizes sizes, bool inside, bool tf32, const std::vector<Port>& in,
+                        const std::vector<Port>& out) {
   const Heads q(in[0], inside), k(in[1], inside), v(in[2], inside), y(out[0], inside);
   set_heads(sizes.problem, q);
-  const AttentionKernels kernels = plain_attention(sizes, AttentionPass::forward);
+  const AttentionKernels kernels = kernels_for(sizes, AttentionPass::forward, tf32);
   return backend::prepared([=, problem = sizes.problem](const RunArgs& args) {
     kernels.forward({.grid = kernels.query_blocks(problem), .block = kernels.threads, .shared = kernels.forward_shared},
                     problem, q.at(args.in[0]), k.at(args.in[1]), v.at(args.in[2]), y.at(args.out[0]), args.out[1]);
@@ -103,10 +114,11 @@ void claim_attention(const Site& site, std::vector<Claim>& claims) {
   const ir::Node& node = site.node();
   const std::string refusal = refusal_of(node);
   if (!refusal.empty()) return claims.push_back(Claim::no("heads attention", refusal));
-  Claim claim = Claim::of("heads attention", site.root(),
-                          [sizes = sizes_of(node), inside = node.attrs.flag("heads_inside")](
+  const bool tf32 = site.choices().tf32;
+  Claim claim = Claim::of(kernel_name(node, AttentionPass::forward, tf32), site.root(),
+                          [tf32, sizes = sizes_of(node), inside = node.attrs.flag("heads_inside")](
                               const std::vector<Port>& in, const std::vector<Port>& out) {
-                            return make_attention(sizes, inside, in, out);
+                            return make_attention(sizes, inside, tf32, in, out);
                           });
   claim.memory.assign(node.inputs.size(), backend::Memory::strided);
   claims.push_back(std::move(claim));
@@ -122,13 +134,14 @@ struct Target {
 using Targets = std::array<Target, 3>;  // dq, dk, dv
 
 // Inputs: q, k, v, lse, dy, and perhaps y.
-Prepared make_gradient(AttentionSizes sizes, bool inside, const std::vector<Port>& in, const Targets& targets) {
+Prepared make_gradient(AttentionSizes sizes, bool inside, bool tf32, const std::vector<Port>& in,
+                       const Targets& targets) {
   const bool with_result = in.size() > 5;
   const Heads q(in[0], inside), k(in[1], inside), v(in[2], inside), dy(in[4], inside);
   const Heads y = with_result ? Heads(in[5], inside) : Heads();
   set_heads(sizes.problem, q);
   const AttentionKernels kernels =
-      plain_attention(sizes, with_result ? AttentionPass::gradient_with_result : AttentionPass::gradient);
+      kernels_for(sizes, with_result ? AttentionPass::gradient_with_result : AttentionPass::gradient, tf32);
   const std::size_t statistics =
       static_cast<std::size_t>(sizes.problem.heads * sizes.problem.queries) * size_of(sizes.dtype == f64 ? f64 : f32);
   return backend::prepared(
@@ -153,9 +166,11 @@ bool follows_attention(const ir::Node& gradient) {
   return std::equal(lse.node->inputs.begin(), lse.node->inputs.end(), gradient.inputs.begin());
 }
 
-Claim gradient_claim(const Site& site, const std::string& kernel, backend::Prepare prepare) {
-  Claim claim = Claim::of(kernel, site.root(), std::move(prepare));
-  if (follows_attention(site.node())) claim.inputs.push_back({site.node().inputs[3].node, 0});
+Claim gradient_claim(const Site& site, const char* more, backend::Prepare prepare) {
+  const bool with_result = follows_attention(site.node());
+  const AttentionPass pass = with_result ? AttentionPass::gradient_with_result : AttentionPass::gradient;
+  Claim claim = Claim::of(kernel_name(site.node(), pass, site.choices().tf32) + more, site.root(), std::move(prepare));
+  if (with_result) claim.inputs.push_back({site.node().inputs[3].node, 0});
   claim.memory.assign(claim.inputs.size(), backend::Memory::strided);
   claim.memory[3] = backend::Memory::contiguous;  // lse
   return claim;
@@ -211,25 +226,25 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = refusal_of(node);
   if (!refusal.empty()) return claims.push_back(Claim::no("heads attention_grad", refusal));
   const AttentionSizes sizes = sizes_of(node);
-  const bool inside = node.attrs.flag("heads_inside");
+  const bool inside = node.attrs.flag("heads_inside"), tf32 = site.choices().tf32;
   if (const auto joined = joined_after(site)) {
-    Claim claim = gradient_claim(site, "heads attention_grad+concat",
-                                 [sizes, types = node.types, first = joined->columns](const std::vector<Port>& in,
-                                                                                      const std::vector<Port>& out) {
+    Claim claim = gradient_claim(site, "+concat",
+                                 [sizes, tf32, types = node.types, first = joined->columns](
+                                     const std::vector<Port>& in, const std::vector<Port>& out) {
                                    const auto target = [&](std::size_t o) {
                                      return Target{Heads(part_of(out[0], types[o]), true, first[o]), 0};
                                    };
-                                   return make_gradient(sizes, true, in, {target(0), target(1), target(2)});
+                                   return make_gradient(sizes, true, tf32, in, {target(0), target(1), target(2)});
                                  });
     claim.nodes.push_back(joined->concat);
     claim.outputs = {{joined->concat, 0}};
     claims.push_back(std::move(claim));
   }
-  claims.push_back(gradient_claim(site, "heads attention_grad",
-                                  [sizes, inside](const std::vector<Port>& in, const std::vector<Port>& out) {
-                                    const auto target = [&](std::size_t o) { return Target{Heads(out[o], inside), o}; };
-                                    return make_gradient(sizes, inside, in, {target(0), target(1), target(2)});
-                                  }));
+  claims.push_back(
+      gradient_claim(site, "", [sizes, inside, tf32](const std::vector<Port>& in, const std::vector<Port>& out) {
+        const auto target = [&](std::size_t o) { return Target{Heads(out[o], inside), o}; };
+        return make_gradient(sizes, inside, tf32, in, {target(0), target(1), target(2)});
+      }));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "backend/backend.h"
 #include "backends/cuda/function.h"
@@ -65,6 +66,10 @@ enum class AttentionPass : std::uint8_t { forward, gradient, gradient_with_resul
 // With ordinary arithmetic. 0: no tile is small enough.
 int plain_attention_tile(const AttentionSizes& sizes);
 AttentionKernels plain_attention(const AttentionSizes& sizes, AttentionPass pass);
+
+// On tensor cores, bf16 or, where `tf32`, float rounded to it. Empty: they can; otherwise why not.
+std::string tensor_attention_refusal(const AttentionSizes& sizes, AttentionPass pass, bool tf32);
+AttentionKernels tensor_attention(const AttentionSizes& sizes, AttentionPass pass);
 
 // What every text on attention begins with.
 Constants attention_constants(const AttentionSizes& sizes, AttentionPass pass);
