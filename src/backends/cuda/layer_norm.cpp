@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/matmul_match.h"
 #include "backends/cuda/rows.h"
 #include "base/text.h"
 
@@ -74,7 +75,7 @@ void claim_sum_with_norm(const Site& site, std::vector<Claim>& claims) {
   claim.nodes = {site.root(), found};
   claim.inputs = add.inputs;
   for (std::size_t i = 1; i < found->inputs.size(); ++i) {
-    if (depends_on(found->inputs[i], &add)) return;
+    if (match::is_computed_from(found->inputs[i], &add)) return;
     claim.inputs.push_back(found->inputs[i]);
   }
   claim.outputs = {sum};
@@ -153,7 +154,7 @@ void claim_norm_grad(const Site& site, std::vector<Claim>& claims) {
   const ir::Value dx{site.root(), 0};
   if (const ir::NodePtr add = site.sole_user(dx); add && add->is("add") && add->types[0] == type) {
     const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
-    if (other != dx && other.type() == type && !depends_on(other, &site.node())) {
+    if (other != dx && other.type() == type && !match::is_computed_from(other, &site.node())) {
       Claim claim = offer(true);
       claim.nodes.push_back(add);
       claim.inputs.push_back(other);

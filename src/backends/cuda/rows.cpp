@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 
 #include "base/text.h"
 
@@ -55,49 +54,6 @@ int aligned(std::initializer_list<const void*> pointers) {
                      [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; })
              ? 1
              : 0;
-}
-
-bool depends_on(const ir::Value& value, const ir::Node* node) {
-  std::unordered_set<const ir::Node*> seen;
-  std::vector<const ir::Node*> stack{value.node.get()};
-  while (!stack.empty()) {
-    const ir::Node* next = stack.back();
-    stack.pop_back();
-    if (next == node) return true;
-    // Inputs are older than what reads them.
-    if (next->id < node->id || !seen.insert(next).second) continue;
-    for (const ir::Value& input : next->inputs) stack.push_back(input.node.get());
-  }
-  return false;
-}
-
-const ir::Value& behind_broadcast(const ir::Value& value) {
-  const ir::Node& node = *value.node;
-  return node.is("broadcast_to") || node.is("reshape") ? behind_broadcast(node.inputs[0]) : value;
-}
-
-std::optional<double> constant_of(const ir::Value& value) {
-  const ir::Node& node = *behind_broadcast(value).node;
-  if (!node.is("fill")) return std::nullopt;
-  return node.attrs.number("value");
-}
-
-namespace {
-
-bool read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes) {
-  if (site.is_output(value)) return false;
-  const std::vector<ir::Use>& users = site.users(value);
-  return std::all_of(users.begin(), users.end(), [&](const ir::Use& use) {
-    if (use.user->op->view) return read_only_by(site, {use.user, 0}, nodes);
-    return std::find(nodes.begin(), nodes.end(), use.user) != nodes.end();
-  });
-}
-
-}  // namespace
-
-void cover_constant(const backend::Site& site, const ir::Value& value, backend::Claim& claim) {
-  const ir::Value& made = behind_broadcast(value);
-  if (made.node->is("fill") && read_only_by(site, made, claim.nodes)) claim.nodes.push_back(made.node);
 }
 
 void add_row_claims(ClaimMap& map) {

@@ -1,10 +1,9 @@
 // What kernels that work on one row of the last axis at a time share: how a row is divided among threads (see
-// kernels/rows.cuh), and small patterns.
+// kernels/rows.cuh).
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -42,15 +41,6 @@ DType wide(DType dtype);
 
 // Whether all may be read 16 bytes at a time: an argument of the kernels.
 int aligned(std::initializer_list<const void*> pointers);
-
-// Whether the value is computed from what the node gives.
-bool depends_on(const ir::Value& value, const ir::Node* node);
-// The number that every element of the value is, where that is known.
-std::optional<double> constant_of(const ir::Value& value);
-// Adds the node that makes a known number, where nobody outside the claim reads it: it then is not computed at all.
-void cover_constant(const backend::Site& site, const ir::Value& value, backend::Claim& claim);
-// The value behind views that repeat it or change its shape only.
-const ir::Value& behind_broadcast(const ir::Value& value);
 
 void add_softmax_claims(ClaimMap&);     // softmax, log_softmax, the gradient of softmax
 void add_row_loss_claims(ClaimMap&);    // cross entropy, its gradient, its mean

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/counters.h"
+#include "backends/cuda/matmul_match.h"
 #include "backends/cuda/rows.h"
 #include "base/text.h"
 
@@ -43,25 +45,17 @@ struct Loss {
   }
   std::string text(const Team& team) const {
     const auto flag = [](bool on) { return std::string(on ? "1" : "0"); };
-    return row_text("rows_loss", team, dtype,
-                    {{"LABEL", type_name(labels)},
-                     {"LOSSES", flag(losses)},
-                     {"GRADIENT", flag(gradient)},
-                     {"DLOSS", std::to_string(static_cast<int>(dloss))},
-                     {"MEAN", flag(mean)},
-                     {"MEAN_TYPE", type_name(mean_type)},
-                     {"MEAN_VIA", type_name(mean_via)}});
+    return kernel_text("last_block") + row_text("rows_loss", team, dtype,
+                                                {{"LABEL", type_name(labels)},
+                                                 {"LOSSES", flag(losses)},
+                                                 {"GRADIENT", flag(gradient)},
+                                                 {"DLOSS", std::to_string(static_cast<int>(dloss))},
+                                                 {"MEAN", flag(mean)},
+                                                 {"MEAN_TYPE", type_name(mean_type)},
+                                                 {"MEAN_VIA", type_name(mean_via)}});
   }
   std::string complaint() const { return cat("cross_entropy: a label is out of range [0, ", matrix.columns, ")."); }
 };
-
-// A counter of blocks that is 0 between launches.
-std::shared_ptr<ir::Remote> new_counter() {
-  constexpr std::uint32_t zero = 0;
-  std::shared_ptr<ir::Remote> counter = context().allocate(sizeof zero);
-  context().upload(counter->address, &zero, sizeof zero, nullptr);
-  return counter;
-}
 
 // Inputs: logits, labels, and the gradient of the loss unless it is a number. Outputs: losses, mean, gradient of the
 // logits, those that are wanted.
@@ -70,7 +64,7 @@ Prepared make_loss(const Loss& loss) {
   const Function function("cross_entropy", loss.text(team));
   const std::int64_t blocks = loss.mean && team.rows() >= loss.matrix.rows ? 1 : team.blocks(loss.matrix.rows);
   const bool adds = loss.mean && blocks > 1;
-  const std::shared_ptr<ir::Remote> counter = adds && gpu().present() ? new_counter() : nullptr;
+  const std::shared_ptr<ir::Remote> counter = zero_counters(adds ? 1 : 0);
   const int number = gpu().present() ? context().note(loss.complaint()) : 0;
   const std::size_t scratch = adds ? static_cast<std::size_t>(blocks) * size_of(wide(loss.dtype)) : 0;
   return backend::prepared(
@@ -117,7 +111,7 @@ std::optional<Mean> mean_after(const Site& site) {
     const bool first = next->inputs[0] == ir::Value{sum, 0};
     const bool quotient = next->is("divide") && first;
     const ir::Value& other = next->inputs[first ? next->inputs.size() - 1 : 0];
-    if (const auto number = constant_of(other); number && (quotient || next->is("multiply"))) {
+    if (const auto number = match::number_behind(other); number && (quotient || next->is("multiply"))) {
       (quotient ? mean.divisor : mean.factor) = *number;
       mean.number = other;
       mean.nodes.push_back(next);
@@ -155,10 +149,10 @@ void offer(const ir::NodePtr& gradient, const std::optional<Mean>& mean, const S
   }
   if (gradient) {
     const ir::Value& dloss = gradient->inputs[2];
-    if (const auto number = constant_of(dloss)) {
+    if (const auto number = match::number_behind(dloss)) {
       loss.given = *number;
     } else {
-      const ir::Value& behind = behind_broadcast(dloss);
+      const ir::Value& behind = match::behind_views(dloss);
       loss.dloss = behind.type().shape.numel() == 1 ? Dloss::one : Dloss::each;
       claim.inputs.push_back(loss.dloss == Dloss::one ? behind : dloss);
     }
@@ -166,8 +160,8 @@ void offer(const ir::NodePtr& gradient, const std::optional<Mean>& mean, const S
     claim.outputs.push_back({gradient, 0});
     claim.in_place = {{1, 0}};
   }
-  if (mean && mean->number) cover_constant(site, *mean->number, claim);
-  if (gradient && loss.dloss == Dloss::number) cover_constant(site, gradient->inputs[2], claim);
+  if (mean && mean->number) match::cover_number(site, *mean->number, claim);
+  if (gradient && loss.dloss == Dloss::number) match::cover_number(site, gradient->inputs[2], claim);
   claim.prepare = [loss](const std::vector<Port>&, const std::vector<Port>&) { return make_loss(loss); };
   claims.push_back(std::move(claim));
 }
@@ -177,7 +171,7 @@ ir::NodePtr gradient_beside(const Site& site) {
   const ir::Node& loss = site.node();
   for (const ir::Use& use : site.users(loss.inputs[0]))
     if (use.user->is("softmax_cross_entropy_grad") && use.input == 0 && use.user->inputs[1] == loss.inputs[1] &&
-        !depends_on(use.user->inputs[2], &loss))
+        !match::is_computed_from(use.user->inputs[2], &loss))
       return use.user;
   return nullptr;
 }

@@ -1,22 +1,14 @@
-// After rows.cuh. Cross entropy of logits and labels.
+// After rows.cuh and last_block.cuh. Cross entropy of logits and labels.
 //   LABEL      type of the labels
 //   LOSSES     a loss for each row is written
 //   GRADIENT   the gradient of the logits is written, perhaps over them
 //   DLOSS      what it is multiplied with: 0 the number `given`, 1 one element for all rows, 2 one for each
 //   MEAN       the sum of all losses · factor / divisor is written, as a MEAN_TYPE, rounded to MEAN_VIA before
 
-// The sum of what blocks bring, in an order that does not depend on who comes last. Only the last block gets it.
-// `arrived` is 0 before and after.
+// The sum of what blocks bring. Only the last block gets it.
 __device__ __forceinline__ bool sum_of_blocks(W& x, W* parts, u32* arrived, W* shared) {
-  __shared__ bool last;
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x] = x;
-    __threadfence();
-    last = atomicInc(arrived, gridDim.x - 1) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!last) return false;
-  __threadfence();
+  if (threadIdx.x == 0) parts[blockIdx.x] = x;
+  if (!is_last_block(arrived, gridDim.x)) return false;
   x = 0;
   for (u32 i = threadIdx.x; i < gridDim.x; i += BLOCK) x += __ldcg(parts + i);
   x = block_sum(x, shared);
