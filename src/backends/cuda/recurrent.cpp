@@ -74,7 +74,7 @@ CellClaim cell_claim(const Site& site, const ir::NodePtr& node, const CellOffer&
   call.offer = offer;
   call.shape = shape_of(site, *node, offer);
   call.dtype = node->types[0].dtype;
-  call.lengths = node->inputs.back().type().dtype;
+  if (node->inputs.size() == offer.in.size()) call.lengths = node->inputs.back().type().dtype;
   call.relu = offer.cell == "RNN" && node->attrs.flag("relu");
   call.at.fill(-1);
   claim.refusal = refusal_of(call.shape);
