@@ -40,10 +40,6 @@ foreach(header IN LISTS prelude)
   configure_file("${emulator_dir}/${header}" "${VARVE_EMULATOR_FOLDER}/${header}" COPYONLY)
 endforeach()
 
-# The driver alone, for tests that compile with the real NVRTC on machines without a GPU.
-file(MAKE_DIRECTORY "${VARVE_EMULATOR_FOLDER}/driver")
-file(CREATE_LINK "../libcuda.so.1" "${VARVE_EMULATOR_FOLDER}/driver/libcuda.so.1" SYMBOLIC)
-
 add_executable(varve_emulator_test "${emulator_dir}/self_test.cpp")
 set_target_properties(varve_emulator_test PROPERTIES OUTPUT_NAME self_test
                       RUNTIME_OUTPUT_DIRECTORY "${VARVE_EMULATOR_FOLDER}")

@@ -1,0 +1,38 @@
+# The CUDA backend is tested three times over: on a GPU where there is one; without one, for what needs none (texts that
+# NVRTC compiles, planning, refusals); and on the emulated GPU, which runs every kernel of our own on the processor.
+# The libraries of NVIDIA (cuBLASLt, cuDNN) run on a GPU alone: tools/gpu-check does that.
+
+# A machine without a driver has no libcuda.so.1 to load: the toolkit's stub, which says that there is no GPU.
+find_library(VARVE_CUDA_DRIVER libcuda.so.1)
+mark_as_advanced(VARVE_CUDA_DRIVER)
+set(plain ${environment})
+if(NOT VARVE_CUDA_DRIVER)
+  set(stub "${PROJECT_BINARY_DIR}/cuda_stub")
+  file(MAKE_DIRECTORY "${stub}")
+  file(CREATE_LINK "${CUDA_cuda_driver_LIBRARY}" "${stub}/libcuda.so.1" SYMBOLIC)
+  list(APPEND plain "LD_LIBRARY_PATH=${stub}")
+endif()
+add_test(NAME cuda.without_emulator COMMAND test_cuda --gtest_brief=1)
+set_tests_properties(cuda.without_emulator PROPERTIES TIMEOUT 900 LABELS cuda)
+set_property(TEST cuda.without_emulator PROPERTY ${plain})
+
+if(NOT VARVE_EMULATOR_FOLDER OR VARVE_SANITIZE)  # kernels in fibers are beyond the sanitizers
+  return()
+endif()
+add_dependencies(test_cuda varve_emulated_cuda varve_emulated_nvrtc varve_cuda)
+set(emulated ${environment} "LD_LIBRARY_PATH=${VARVE_EMULATOR_FOLDER}" "VARVE_WITHOUT=cublas,cudnn"
+    "VARVE_CUDA_CACHE=${PROJECT_BINARY_DIR}/cuda_emulator/cache" "VARVE_TEST_DEVICES=cuda"
+    "VARVE_EMULATOR_CACHE=${PROJECT_BINARY_DIR}/cuda_emulator/kernels")
+set(emulated_shards 4)
+math(EXPR last_shard "${emulated_shards} - 1")
+foreach(shard RANGE ${last_shard})
+  add_test(NAME cuda_emulated.part${shard} COMMAND test_cuda --gtest_brief=1)
+  # The whole table takes half an hour; in f32 it meets every kernel.
+  add_test(NAME cuda_emulated.ops.part${shard}
+    COMMAND test_ops --gtest_brief=1 --gtest_filter=*/*_cuda_f32:*Exactness*cuda*)
+  foreach(test cuda_emulated.part${shard} cuda_emulated.ops.part${shard})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 LABELS cuda)
+    set_property(TEST ${test} PROPERTY ${emulated} "GTEST_TOTAL_SHARDS=${emulated_shards}"
+                 "GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endforeach()
