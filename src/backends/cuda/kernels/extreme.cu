@@ -1,6 +1,6 @@
 // argmax and argmin along an axis: NaN beats every number, the first of equals wins. Before it: T, the stored type; W,
-// what it is compared as; LARGEST (1 or 0); LANES threads side by side; COLUMNS (1 or 0): those lie along the inner axis
-// and the others of a block along the reduced one; otherwise they share a row, and the others take other rows.
+// what it is compared as; LARGEST (1 or 0); LANES threads side by side; COLUMNS (1 or 0): those lie along the inner
+// axis and the others of a block along the reduced one; otherwise they share a row, and the others take other rows.
 struct Best {
   W value;
   i64 place;  // -1: nothing yet
@@ -22,12 +22,13 @@ struct Arguments {
   i64 slices, share;  // blocks along the reduced axis, and what each of them takes
 };
 extern "C" __global__ void __launch_bounds__(256) extreme(const __grid_constant__ Arguments g) {
-  constexpr int kFolded = COLUMNS ? 256 / LANES : LANES;   // threads that share an output …
-  constexpr int kStride = COLUMNS ? LANES : 1;             // … and how far apart they are
+  constexpr int kFolded = COLUMNS ? 256 / LANES : LANES;  // threads that share an output …
+  constexpr int kStride = COLUMNS ? LANES : 1;            // … and how far apart they are
   constexpr int kOutputs = 256 / kFolded;
   __shared__ Best all[256];
   i64 tile = (i64)blockIdx.x / g.slices, slice = (i64)blockIdx.x - tile * g.slices;
-  int mine = COLUMNS ? threadIdx.x % LANES : threadIdx.x / LANES, part = COLUMNS ? threadIdx.x / LANES : threadIdx.x % LANES;
+  int mine = COLUMNS ? threadIdx.x % LANES : threadIdx.x / LANES,
+      part = COLUMNS ? threadIdx.x / LANES : threadIdx.x % LANES;
   i64 output = tile * kOutputs + mine, outputs = g.outer * g.inner;
   Best best = {(W)0, -1};
   if (output < outputs) {

@@ -193,8 +193,7 @@ __device__ __forceinline__ void run_rows(const G& g, u32 block, void* shared) {
     else
       ((T*)g.scratch)[((u64)k * g.slices + slice) * g.columns + row] = total;
   }
-  if (g.slices > 1 && is_last_block(g.counters + tile, g.slices))
-    fold_slices(g, (u64)tile * kRows, kRows, shared);
+  if (g.slices > 1 && is_last_block(g.counters + tile, g.slices)) fold_slices(g, (u64)tile * kRows, kRows, shared);
 }
 
 // The innermost axis is kept: kLanes threads lie along it with kWidth columns each, the others take other rows.

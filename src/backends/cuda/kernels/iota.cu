@@ -2,7 +2,7 @@
 extern "C" __global__ void __launch_bounds__(256) iota(T* out, i64 count, NUMBER start, NUMBER step) {
   i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= count) return;
-  // Rounded twice, as on the processor: a fused sum would give other last digits.
+    // Rounded twice, as on the processor: a fused sum would give other last digits.
 #ifdef WHOLE
   out[i] = write<T>((i64)((u64)start + (u64)i * (u64)step));
 #else

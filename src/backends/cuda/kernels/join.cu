@@ -1,10 +1,10 @@
-// Rows of several parts behind each other (concat), or parts to places of their own (barrier), in one launch. Before it:
-// T, the piece that is moved at once; Index and Extent; PARTS; UNROLL pieces a thread.
+// Rows of several parts behind each other (concat), or parts to places of their own (barrier), in one launch. Before
+// it: T, the piece that is moved at once; Index and Extent; PARTS; UNROLL pieces a thread.
 struct Part {
   const T* from;
-  T* to;        // of its first row
-  u64 count;    // pieces of all rows
-  u64 stride;   // from row to row of `to`
+  T* to;         // of its first row
+  u64 count;     // pieces of all rows
+  u64 stride;    // from row to row of `to`
   Extent width;  // pieces of a row
 };
 struct Arguments {

@@ -1,11 +1,11 @@
 // pad and unslice: x in a window of a larger tensor, a value elsewhere. Before it: T, the piece that is moved at once;
 // Index and Extent; RANK axes, outermost first; UNROLL pieces a thread.
 struct Window {
-  Extent out;          // size of the axis in the output
-  Extent step;         // from element to element of x, at least 1
+  Extent out;           // size of the axis in the output
+  Extent step;          // from element to element of x, at least 1
   i64 begin, backward;  // where the first element goes; the others lie before it
-  i64 in, stride;      // elements of x, and from each to the next
-  i64 first;           // where they begin
+  i64 in, stride;       // elements of x, and from each to the next
+  i64 first;            // where they begin
 };
 struct Arguments {
   const T* from;

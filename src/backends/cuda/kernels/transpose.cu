@@ -27,6 +27,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constan
 #pragma unroll
     for (int x = 0; x < TILE; x += 32)
       if (row + s + warp < g.axes.n[S].size && column + x + lane < g.axes.n[X].size)
-        g.to[to + (Offset)(row + s + warp) * (Offset)g.axes.to[S] + (Offset)(column + x + lane) * (Offset)g.axes.to[X]] =
-            square[x + lane][s + warp];
+        g.to[to + (Offset)(row + s + warp) * (Offset)g.axes.to[S] +
+             (Offset)(column + x + lane) * (Offset)g.axes.to[X]] = square[x + lane][s + warp];
 }
