@@ -31,7 +31,7 @@ struct Problem {
   std::int64_t gates = 4, kept = 4;
   bool relu = false;
   std::vector<std::int64_t> lengths;
-  std::vector<Numbers> forward{In::kCount}, backward{Back::kCount};
+  std::vector<Numbers> forward{In::kCount}, backward{Back::kCount + 1};
 };
 
 Numbers random_numbers(std::int64_t count, std::mt19937& random, double most = 0.8) {
@@ -169,6 +169,8 @@ Problem solve(const CellOffer& offer, const Sizes& size, bool ragged, bool relu)
     put_row(dh, b, d[Back::kDh0]);
     put_row(dc, b, d[Back::kDc0]);
   }
+  d[Back::kDbias] = zeros(columns);
+  for (std::int64_t i = 0; i < places * columns; ++i) d[Back::kDbias][at(i % columns)] += d[Back::kDpre][at(i)];
   return p;
 }
 
@@ -217,7 +219,8 @@ CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor t
 }
 
 template <class Real>
-void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan& chosen, Tensor tensor = Tensor::none) {
+void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen, Tensor tensor = Tensor::none) {
+  if (offer.way == Way::backward) offer.out.push_back(Back::kDbias);
   const CellCall call = call_of(offer, p, sizeof(Real) == 8 ? f64 : f32, tensor, chosen);
   const std::vector<Numbers>& operands = offer.way == Way::forward ? p.forward : p.backward;
   std::vector<std::shared_ptr<ir::Remote>> in, out;
@@ -233,7 +236,8 @@ void expect_right(const CellOffer& offer, const Problem& p, const RecurrentPlan&
     out_at.push_back(out.back()->address);
   }
   const backend::Prepared prepared = prepare_cell(call);
-  for (int run = 0; run < 2; ++run) prepared.kernel->run({in_at.data(), out_at.data(), nullptr, nullptr});
+  const auto scratch = context().allocate(prepared.scratch_bytes);
+  for (int run = 0; run < 2; ++run) prepared.kernel->run({in_at.data(), out_at.data(), scratch->address, nullptr});
   const double tolerance = tensor == Tensor::bf16   ? 2e-2
                            : tensor != Tensor::none ? 3e-3
                            : sizeof(Real) == 8      ? 1e-12

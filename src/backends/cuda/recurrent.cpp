@@ -106,6 +106,7 @@ namespace {
 
 void offer_cell(ClaimMap& map, const CellOffer& offer) {
   map[offer.op].push_back([offer](const Site& site, std::vector<Claim>& claims) {
+    if (offer.way == Way::backward) claim_gradient_with_bias(site, offer, claims);
     auto [claim, call] = cell_claim(site, site.root(), offer);
     claim.prepare = [call](const std::vector<Port>&, const std::vector<Port>&) { return prepare_cell(call); };
     claims.push_back(std::move(claim));

@@ -47,7 +47,8 @@ struct BackwardOperands {
     kDshare,
     kDh0,
     kDc0,
-    kCount
+    kCount,
+    kDbias = kCount  // summed by another kernel
   };
 };
 
@@ -95,6 +96,8 @@ std::string cell_text(const CellCall& call);  // what it compiles
 CellOffer lstm_offer();
 std::vector<CellOffer> cell_offers();
 
+// The gates' gradient with its sum over all steps and sequences, the gradient of a bias.
+void claim_gradient_with_bias(const backend::Site& site, const CellOffer& offer, std::vector<backend::Claim>& claims);
 // An embedding whose rows are the gates of an LSTM, taken by the recurrence itself.
 void claim_lstm_with_table(const backend::Site& site, std::vector<backend::Claim>& claims);
 

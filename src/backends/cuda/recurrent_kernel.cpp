@@ -21,9 +21,11 @@ struct ForwardArguments {
 struct BackwardArguments {
   const void* in[BackwardOperands::kDpre];
   void* out[BackwardOperands::kCount - BackwardOperands::kDpre];
-  void* mail;
+  void *mail, *bias_parts;
   int steps, batch;
 };
+
+const char* real_name(const CellCall& call) { return call.shape.real_bytes == 8 ? "double" : "float"; }
 
 class RecurrentKernel final : public backend::Kernel {
  public:
@@ -34,6 +36,10 @@ class RecurrentKernel final : public backend::Kernel {
                 .block = call.plan.threads,
                 .shared = call.plan.shared,
                 .cooperative = call.plan.group > 1} {
+    if (sums_bias()) {
+      const std::string types = defines({{"STORE", type_name(call.dtype)}, {"REAL", real_name(call)}});
+      bias_ = Function("recurrent_bias", types + kernel_text("recurrent_bias"));
+    }
     if (!gpu().present()) return;
     if (call.table.rows > 0) note_ = context().note(call.table.out_of_range);
     // Survives from launch to launch: see kernels/recurrent.cu.
@@ -59,13 +65,28 @@ class RecurrentKernel final : public backend::Kernel {
       BackwardArguments given{};
       fill(args, given.in, given.out);
       given.mail = mail();
+      given.bias_parts = args.scratch;
       given.steps = static_cast<int>(call_.shape.steps);
       given.batch = static_cast<int>(call_.shape.batch);
       function_(launch_, given);
+      if (sums_bias()) sum_bias(args);
     }
   }
 
+  std::size_t scratch_bytes() const {
+    if (!sums_bias()) return 0;
+    return static_cast<std::size_t>(bias_rows() * bias_columns() * call_.shape.real_bytes);
+  }
+
  private:
+  bool sums_bias() const { return call_.shape.way == Way::backward && call_.at[BackwardOperands::kDbias] >= 0; }
+  int bias_rows() const { return call_.plan.groups * call_.plan.rows; }
+  int bias_columns() const { return static_cast<int>(call_.shape.gates * call_.shape.width); }
+  void sum_bias(const RunArgs& args) const {
+    const Launch launch{.grid = (bias_columns() + 31) / 32, .block = 32, .block_y = 32};
+    bias_(launch, args.scratch, bias_rows(), bias_columns(), args.out[call_.at[BackwardOperands::kDbias]]);
+  }
+
   void* mail() const { return mail_ ? mail_->address : nullptr; }
 
   template <std::size_t I, std::size_t O>
@@ -75,7 +96,7 @@ class RecurrentKernel final : public backend::Kernel {
   }
 
   CellCall call_;
-  Function function_;
+  Function function_, bias_;
   Launch launch_;
   std::shared_ptr<ir::Remote> mail_;
   int note_ = 0;
@@ -87,19 +108,15 @@ std::string cell_text(const CellCall& call) {
   const RecurrentPlan& plan = call.plan;
   const bool forward = call.shape.way == Way::forward;
   const auto number = [](std::int64_t n) { return std::to_string(n); };
-  Constants constants{{"CELL_" + call.offer.cell, "1"},
-                      {"STORE", type_name(call.dtype)},
-                      {"REAL", call.shape.real_bytes == 8 ? "double" : "float"},
-                      {"LENGTH", type_name(call.lengths)},
-                      {"WIDTH", number(call.shape.width)},
-                      {"UNITS", number(plan.units)},
-                      {"GROUP", number(plan.group)},
-                      {"ROWS", number(plan.rows)},
-                      {"KEPT_DEPTH", number(plan.kept_depth)},
-                      {"THREADS", number(plan.threads)}};
+  Constants constants{
+      {"CELL_" + call.offer.cell, "1"},    {"STORE", type_name(call.dtype)},    {"REAL", real_name(call)},
+      {"LENGTH", type_name(call.lengths)}, {"WIDTH", number(call.shape.width)}, {"UNITS", number(plan.units)},
+      {"GROUP", number(plan.group)},       {"ROWS", number(plan.rows)},         {"KEPT_DEPTH", number(plan.kept_depth)},
+      {"THREADS", number(plan.threads)}};
   if (call.relu) constants.push_back({"RELU", "1"});
   if (forward) constants.push_back({"ID", type_name(call.table.ids)});
   if (call.table.rows > 0) constants.push_back({"TABLE", "1"});
+  if (!forward && call.at[BackwardOperands::kDbias] >= 0) constants.push_back({"BIAS", "1"});
   const std::string way = forward ? "recurrent_forward" : "recurrent_backward";
   if (!plan.tensor) {
     constants.push_back({"LANES", number(plan.lanes)});
@@ -118,6 +135,10 @@ std::string cell_text(const CellCall& call) {
          kernel_text(way + "_tensor") + kernel_text(way);
 }
 
-backend::Prepared prepare_cell(const CellCall& call) { return {std::make_unique<RecurrentKernel>(call), 0}; }
+backend::Prepared prepare_cell(const CellCall& call) {
+  auto kernel = std::make_unique<RecurrentKernel>(call);
+  const std::size_t scratch = kernel->scratch_bytes();
+  return {std::move(kernel), scratch};
+}
 
 }  // namespace varve::cuda

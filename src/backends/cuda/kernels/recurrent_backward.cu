@@ -7,6 +7,7 @@ struct Backward {
   const LENGTH* lengths;                              // null: all sequences have all steps
   STORE *dpre, *dshare, *dh0, *dc0;                   // dh0 and dc0 may be null
   u64* mail;
+  REAL* bias_parts;  // [groups · ROWS, COLUMNS]: sums of dpre, where BIAS is wanted
   int steps, batch;
 };
 
@@ -69,7 +70,8 @@ struct Thread {
 
   // The gradients of the gates before their activation, and of their hidden share. Leaves in dh what flows past the
   // product to the state before.
-  __device__ __forceinline__ void step(const Backward& a, int t, const Known& now, REAL (&share)[GATES]) {
+  __device__ __forceinline__ void step(const Backward& a, int t, const Known& now, REAL (&share)[GATES],
+                                       REAL (&bias)[GATES]) {
     REAL pre[GATES];
 #pragma unroll
     for (int g = 0; g < GATES; ++g) pre[g] = share[g] = 0;
@@ -103,6 +105,10 @@ struct Thread {
 #endif
     }
     cell = now.before;
+#ifdef BIAS
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) bias[g] += pre[g];
+#endif
 #pragma unroll
     for (int g = 0; g < GATES; ++g) dpre[g * WIDTH] = narrow<STORE>(pre[g]);
     dpre -= (i64)a.batch * COLUMNS;
@@ -139,6 +145,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
 #endif
   for (int i = threadIdx.x; i < GRADIENTS; i += THREADS) gradients[i] = operand(0);
   __syncthreads();
+  REAL bias[PAIRS][GATES];
+#pragma unroll
+  for (int p = 0; p < PAIRS; ++p)
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) bias[p][g] = 0;
   for (int first = group * ROWS; first < a.batch; first += groups * ROWS) {
     Thread own[PAIRS];
     int unit[PAIRS];  // within this block
@@ -158,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
         const Known now = own[p].ahead;
         if (t > 0) own[p].load(a, t - 1, first_unit + unit[p]);
         REAL share[GATES];
-        own[p].step(a, t, now, share);
+        own[p].step(a, t, now, share, bias[p]);
 #pragma unroll
         for (int g = 0; g < GATES; ++g)
           gradients[gradient_at(g * UNITS + unit[p], own[p].sequence - first)] = operand(share[g]);
@@ -208,6 +219,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
     for (int p = 0; p < PAIRS; ++p)
       if (there[p]) own[p].finish(a, first_unit + unit[p]);
   }
+#ifdef BIAS
+#pragma unroll
+  for (int p = 0; p < PAIRS; ++p) {
+    const int pair = (int)threadIdx.x + p * THREADS, unit = first_unit + pair % UNITS;
+    if (pair >= UNITS * ROWS || unit >= WIDTH) continue;
+    REAL* const part = a.bias_parts + (group * ROWS + pair / UNITS) * COLUMNS + unit;
+#pragma unroll
+    for (int g = 0; g < GATES; ++g) part[g * WIDTH] = bias[p][g];
+  }
+#endif
 #if GROUP > 1
   if (threadIdx.x == 0) *count = exchange;
 #endif

@@ -1,9 +1,8 @@
-// An LSTM whose gates are rows of a table: the recurrence takes them itself, and the gates of all steps, the largest
-// tensor of a small layer by far, are never written.
-#include <limits>
-#include <unordered_set>
+// More in one kernel than a recurrence. The gates of all steps and their gradient are the largest tensors of a small
+// layer by far: every pass over them that is saved counts.
 #include <utility>
 
+#include "backends/cuda/matmul_match.h"
 #include "backends/cuda/recurrent.h"
 #include "base/text.h"
 
@@ -27,30 +26,45 @@ ir::NodePtr lstm_after(const Site& site) {
   return next && next->is("lstm") && next->inputs[0] == value ? next : nullptr;
 }
 
-bool depends_on(const ir::Value& value, const ir::Node* node) {
-  std::unordered_set<const ir::Node*> seen;
-  std::vector<const ir::Node*> stack{value.node.get()};
-  while (!stack.empty()) {
-    const ir::Node* next = stack.back();
-    stack.pop_back();
-    if (next == node) return true;
-    // Inputs are older than what reads them.
-    if (next->id < node->id || !seen.insert(next).second) continue;
-    for (const ir::Value& input : next->inputs) stack.push_back(input.node.get());
-  }
-  return false;
-}
-
 std::string refusal_of(const Site& site, const ir::Node& lstm) {
   const Shape& table = site.node().inputs[0].type().shape;
   for (std::size_t i = 1; i < lstm.inputs.size(); ++i)
-    if (depends_on(lstm.inputs[i], site.root().get())) return "a state or weight computed from the input";
+    if (match::is_computed_from(lstm.inputs[i], site.root().get())) return "a state or weight computed from the input";
   if (table[0] == 0) return "a table without rows";
   if (table[1] != lstm.types[3].shape[2]) return "rows that are not a step's gates";
   return "";
 }
 
+// What sums the gates' gradient over all but its columns.
+ir::NodePtr bias_gradient(const Site& site) {
+  const ir::Value d{site.root(), 0};
+  const Shape& shape = d.type().shape;
+  const auto readers = match::readers_of(site, d);
+  if (!readers) return nullptr;
+  for (const match::Reader& reader : *readers) {
+    const ir::Node& node = *reader.node;
+    if (!node.is("sum") || node.types[0] != TensorType{d.type().dtype, {shape[2]}}) continue;
+    const Ints& axes = node.attrs.ints("axes");
+    const bool whole = reader.value == d && axes == Ints{0, 1};
+    if (whole || (match::is_matrix_of(reader.value, d, shape[0] * shape[1]) && axes == Ints{0})) return reader.node;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+void claim_gradient_with_bias(const Site& site, const CellOffer& offer, std::vector<Claim>& claims) {
+  const ir::NodePtr bias = bias_gradient(site);
+  if (!bias) return;
+  auto [claim, call] = cell_claim(site, site.root(), offer);
+  claim.kernel += "+bias";
+  if (!claim.accepted()) return claims.push_back(std::move(claim));
+  claim.nodes.push_back(bias);
+  call.at[BackwardOperands::kDbias] = static_cast<int>(claim.outputs.size());
+  claim.outputs.push_back({bias, 0});
+  claim.prepare = [call](const auto&, const auto&) { return prepare_cell(call); };
+  claims.push_back(std::move(claim));
+}
 
 void claim_lstm_with_table(const Site& site, std::vector<Claim>& claims) {
   const char* const kernel = "cuda lstm+table";
