@@ -23,7 +23,8 @@ bool has_cuda() {
 struct Classifier {
   std::int64_t rows = 2100, features = 3, classes = 1024;
   DType dtype = f32, labels = i64;
-  bool bias = true, weighted = false;  // losses with a weight for each row
+  bool bias = true, weighted = false;      // losses with a weight for each row
+  bool widened = false, measured = false;  // the loss in f32; somebody else reads its logits
 
   Tensors inputs() const {
     const Tensor number = (values({rows}, 9) + 1) * (0.4999f * static_cast<float>(classes));
@@ -36,6 +37,7 @@ struct Classifier {
         weighted ? sum(cross_entropy(logits, in[3], Reduction::none) * in[4]) : cross_entropy(logits, in[3]);
     Tensors results = gradients(loss, bias ? Tensors{in[0], in[1], in[2]} : Tensors{in[0], in[1]});
     results.push_back(loss);
+    if (measured) results.push_back(max(logits));
     return results;
   }
 };
@@ -61,6 +63,16 @@ TEST_F(CudaClassLoss, OnePassOverTheLogits) {
   for (const Classifier& c : {Classifier{}, Classifier{.rows = 2100, .classes = 1025, .labels = i32},
                               Classifier{.weighted = true}, Classifier{.rows = 4100, .dtype = bf16}})
     expect_kernel(checked_on_cuda(c), kKernel);
+}
+
+TEST_F(CudaClassLoss, HalfPrecisionIsNotWidenedInMemory) {
+  Classifier c{.rows = 4100, .dtype = bf16, .widened = true};
+  const std::string text = checked_on_cuda(c);
+  expect_kernel(text, kKernel);
+  expect_no_kernel(text, "over [4100, 1024]");
+  c.measured = true;
+  expect_kernel(checked_on_cuda(c), kKernel);
+  expect_kernel(checked_on_cuda({.rows = 4100, .dtype = f16, .weighted = true, .widened = true}), kKernel);
 }
 
 TEST_F(CudaClassLoss, ManyClasses) {
@@ -99,6 +111,7 @@ TEST(ClassLossText, Compiles) {
       for (const char* arch : {"sm_80", "sm_90"})
         EXPECT_FALSE(cuda::compile(cuda::prelude() +
                                        cuda::defines({{"T", type},
+                                                      {"LOSS", "float"},
                                                       {"LABEL", "i64"},
                                                       {"COLUMNS", "1000"},
                                                       {"THREADS", "256"},

@@ -25,8 +25,8 @@ constexpr std::int64_t kFewestClasses = 256, kMostClasses = 20480;
 // logits: [M,N]  labels, losses, dloss: [M]  bias gradient: [N]
 struct ClassLoss {
   std::int64_t rows = 0, classes = 0;
-  DType dtype = f32, labels = i64;
-  bool each = false;  // dloss is read; otherwise it is this number for all rows
+  DType dtype = f32, loss = f32, labels = i64;  // of logits and gradients, of losses, of labels
+  bool each = false;                            // dloss is read; otherwise it is this number for all rows
   double given = 0;
 
   // So many that a row fits into their registers beside the sums; as many blocks as run at once.
@@ -36,6 +36,7 @@ struct ClassLoss {
   int vector() const { return classes % 4 == 0 ? 4 : 1; }
   std::string text(int elements) const {
     return defines({{"T", type_name(dtype)},
+                    {"LOSS", type_name(loss)},
                     {"LABEL", type_name(labels)},
                     {"COLUMNS", std::to_string(classes)},
                     {"THREADS", std::to_string(threads())},
@@ -65,32 +66,56 @@ Prepared prepare_class_loss(const ClassLoss& l) {
       l.parts_bytes());
 }
 
-// Losses and gradient of the same logits and labels, where the gradient does not wait for the losses. Whichever comes
-// first in the graph is the site.
-struct Pair {
-  ir::NodePtr loss, gradient;
-  bool found() const { return loss && gradient && !match::is_computed_from(gradient->inputs[2], loss.get()); }
+// What the kernel takes the place of. Logits of half precision are widened for the loss, as a rule, and the gradient is
+// narrowed again; the kernel reads and writes them as they are.
+struct Pattern {
+  ir::Value logits;                      // before they are widened
+  ir::NodePtr widened;                   // null: they are not
+  ir::NodePtr loss, gradient, narrowed;  // of the same logits and labels
+  ir::NodePtr bias;                      // the sum of the gradient over all rows; null: there is no pattern
+  const ir::NodePtr& dlogits() const { return narrowed ? narrowed : gradient; }
 };
 
-Pair pair_at(const Site& site) {
-  Pair pair;
+bool is_half(const ir::Value& value) { return value.type().dtype == bf16 || value.type().dtype == f16; }
+
+// The site is whichever of losses and gradient comes first in the graph. The gradient must not wait for the losses.
+bool find_pair(const Site& site, Pattern& p) {
   for (const ir::Use& use : site.users(site.node().inputs[0])) {
     if (use.input != 0 || use.user->inputs.size() < 2 || use.user->inputs[1] != site.node().inputs[1]) continue;
-    if (use.user->is("softmax_cross_entropy")) pair.loss = use.user;
-    if (use.user->is("softmax_cross_entropy_grad")) pair.gradient = use.user;
+    if (use.user->is("softmax_cross_entropy")) p.loss = use.user;
+    if (use.user->is("softmax_cross_entropy_grad")) p.gradient = use.user;
   }
-  return pair;
+  return p.loss && p.gradient && !match::is_computed_from(p.gradient->inputs[2], p.loss.get());
 }
 
-// The sum of the gradient over all rows.
-ir::NodePtr bias_gradient(const Site& site, const ir::Value& gradient, const ClassLoss& l) {
-  const auto readers = match::readers_of(site, gradient);
-  if (!readers) return nullptr;
+void find_casts(const Site& site, Pattern& p) {
+  const ir::NodePtr& widened = p.logits.node;
+  const ir::NodePtr narrowed = site.sole_user({p.gradient, 0});
+  if (!widened->is("cast") || !is_half(widened->inputs[0]) || !narrowed || !narrowed->is("cast")) return;
+  if (narrowed->types[0].dtype != widened->inputs[0].type().dtype) return;
+  p.widened = widened;
+  p.narrowed = narrowed;
+  p.logits = widened->inputs[0];
+}
+
+ir::NodePtr bias_gradient(const Site& site, const ir::Value& dlogits) {
+  const std::int64_t classes = dlogits.type().shape.back();
+  const auto readers = match::readers_of(site, dlogits);
+  if (!readers || classes == 0) return nullptr;
   for (const match::Reader& reader : *readers)
     if (reader.node->is("sum") && reader.node->attrs.ints("axes") == Ints{0} &&
-        reader.node->types[0].shape.numel() == l.classes && match::is_matrix_of(reader.value, gradient, l.rows))
+        reader.node->types[0].shape.numel() == classes &&
+        match::is_matrix_of(reader.value, dlogits, dlogits.type().shape.numel() / classes))
       return reader.node;
   return nullptr;
+}
+
+Pattern pattern_at(const Site& site) {
+  Pattern p{.logits = site.node().inputs[0]};
+  if (!find_pair(site, p)) return p;
+  find_casts(site, p);
+  p.bias = bias_gradient(site, {p.dlogits(), 0});
+  return p;
 }
 
 std::string refusal_of(const ClassLoss& l) {
@@ -102,23 +127,16 @@ std::string refusal_of(const ClassLoss& l) {
   return "";
 }
 
-void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
-  const TensorType& logits = site.node().inputs[0].type();
-  ClassLoss l{.rows = logits.shape.numel() / std::max<std::int64_t>(logits.shape.back(), 1),
-              .classes = logits.shape.back(),
-              .dtype = logits.dtype,
-              .labels = site.node().inputs[1].type().dtype};
-  const Pair pair = pair_at(site);
-  const ir::NodePtr bias = pair.found() ? bias_gradient(site, {pair.gradient, 0}, l) : nullptr;
-  if (!bias) return;
-  if (const std::string refusal = refusal_of(l); !refusal.empty()) return claims.push_back(Claim::no(kName, refusal));
+Claim make_claim(const Site& site, const Pattern& p, ClassLoss l) {
   Claim claim;
   claim.kernel = kName;
-  claim.nodes = {pair.loss, pair.gradient, bias};
-  claim.inputs = {site.node().inputs[0], site.node().inputs[1]};
-  claim.outputs = {{pair.loss, 0}, {pair.gradient, 0}, {bias, 0}};
+  claim.nodes = {p.loss, p.gradient, p.bias};
+  if (p.narrowed) claim.nodes.push_back(p.narrowed);
+  if (p.widened && match::is_read_only_by(site, {p.widened, 0}, claim.nodes)) claim.nodes.push_back(p.widened);
+  claim.inputs = {p.logits, p.loss->inputs[1]};
+  claim.outputs = {{p.loss, 0}, {p.dlogits(), 0}, {p.bias, 0}};
   claim.in_place = {{1, 0}};
-  const ir::Value& dloss = pair.gradient->inputs[2];
+  const ir::Value& dloss = p.gradient->inputs[2];
   if (const auto number = match::number_behind(dloss)) {
     l.given = *number;
     match::cover_number(site, dloss, claim);
@@ -127,7 +145,20 @@ void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
     claim.inputs.push_back(dloss);
   }
   claim.prepare = [l](const std::vector<Port>&, const std::vector<Port>&) { return prepare_class_loss(l); };
-  claims.push_back(std::move(claim));
+  return claim;
+}
+
+void claim_class_loss(const Site& site, std::vector<Claim>& claims) {
+  const Pattern p = pattern_at(site);
+  if (!p.bias) return;
+  const TensorType& logits = p.logits.type();
+  const ClassLoss l{.rows = logits.shape.numel() / logits.shape.back(),
+                    .classes = logits.shape.back(),
+                    .dtype = logits.dtype,
+                    .loss = p.loss->types[0].dtype,
+                    .labels = p.loss->inputs[1].type().dtype};
+  const std::string refusal = refusal_of(l);
+  claims.push_back(refusal.empty() ? make_claim(site, p, l) : Claim::no(kName, refusal));
 }
 
 }  // namespace

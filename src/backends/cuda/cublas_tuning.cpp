@@ -18,7 +18,9 @@ namespace varve::cuda {
 namespace {
 
 constexpr int kCandidates = 8;
+constexpr double kStart = 2e-5;                           // seconds that starting a kernel may take
 constexpr int kRuns = 8;                                  // in a recording, so that starting them costs nothing
+constexpr double kLong = 2e-3;                            // seconds: starting it does not count any more
 constexpr int kRounds = 3;                                // of which the best counts
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of operands: larger products take the first proposal
 constexpr std::size_t kMostFileBytes = std::size_t{64} << 20;
@@ -91,16 +93,19 @@ class Trial {
                  .scratch = at + scratch};
   }
 
-  // Seconds of one run; nothing when the library does not want to after all.
-  std::optional<double> seconds(const BlasAlgorithm& algorithm) const {
+  // Seconds of one run; nothing when the library does not want to after all. What takes longer than `enough` need not
+  // be known better than that.
+  std::optional<double> seconds(const BlasAlgorithm& algorithm, double enough) const {
+    const auto run = [&] { gemm_.run(operands_, algorithm); };
     try {
-      gemm_.run(operands_, algorithm);
+      const double once = context().time({run, run})[1];  // the first one loads the kernel
+      if (once > std::min(kLong, enough)) return once;
       const auto all_runs = [&] {
-        for (int i = 0; i < kRuns; ++i) gemm_.run(operands_, algorithm);
+        for (int i = 0; i < kRuns; ++i) run();
       };
       const auto recording = context().record({{all_runs, {}}});
-      std::vector<std::function<void()>> rounds(kRounds + 1, [&] { recording->replay(); });
-      const std::vector<double> all = context().time(rounds);
+      const std::vector<double> all =
+          context().time(std::vector<std::function<void()>>(kRounds + 1, [&] { recording->replay(); }));
       return *std::min_element(all.begin() + 1, all.end()) / kRuns;
     } catch (const Error&) {
       return std::nullopt;
@@ -125,7 +130,7 @@ std::optional<BlasAlgorithm> fastest(const BlasGemm& gemm, const std::vector<Bla
     std::optional<BlasAlgorithm> best;
     double least = 0;
     for (const BlasAlgorithm& candidate : candidates) {
-      const std::optional<double> seconds = trial.seconds(candidate);
+      const std::optional<double> seconds = trial.seconds(candidate, best ? 2 * least + kStart : kLong);
       if (!seconds || (best && *seconds >= least)) continue;
       least = *seconds;
       best = candidate;

@@ -24,13 +24,6 @@ bool is_bias(const TensorType& type, const TensorType& result) {
   return std::all_of(shape.begin(), shape.end() - 1, [](std::int64_t size) { return size == 1; });
 }
 
-bool is_read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes) {
-  const auto readers = readers_of(site, value);
-  return readers && std::all_of(readers->begin(), readers->end(), [&](const Reader& reader) {
-           return std::find(nodes.begin(), nodes.end(), reader.node) != nodes.end();
-         });
-}
-
 }  // namespace
 
 std::optional<double> number_behind(const ir::Value& value) {
@@ -74,6 +67,13 @@ std::optional<std::vector<Reader>> readers_of(const backend::Site& site, const i
     all.insert(all.end(), further->begin(), further->end());
   }
   return all;
+}
+
+bool is_read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes) {
+  const auto readers = readers_of(site, value);
+  return readers && std::all_of(readers->begin(), readers->end(), [&](const Reader& reader) {
+           return std::find(nodes.begin(), nodes.end(), reader.node) != nodes.end();
+         });
 }
 
 bool is_matrix_of(const ir::Value& value, const ir::Value& base, std::int64_t rows) {

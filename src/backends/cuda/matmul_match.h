@@ -42,6 +42,8 @@ struct Reader {
 // Nothing when the value or a view of it is an output of the graph.
 std::optional<std::vector<Reader>> readers_of(const backend::Site& site, const ir::Value& value);
 
+bool is_read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes);
+
 // Whether the value is all of a contiguous base [.., C], as a matrix of this many rows.
 bool is_matrix_of(const ir::Value& value, const ir::Value& base, std::int64_t rows);
 

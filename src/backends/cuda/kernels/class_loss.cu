@@ -1,7 +1,9 @@
 // Cross entropy of many classes in one pass over the logits: a row is read once, into registers; its loss is written,
 // its gradient goes over the logits, and what it adds to the bias's gradient stays in registers until a block has seen
 // all its rows.
-//   T, LABEL   element types; sums are in float
+//   T          type of the logits and of all gradients but that of the losses
+//   LOSS       type of the losses and of their gradient
+//   LABEL      type of the labels; everything is computed in float
 //   COLUMNS    classes
 //   THREADS    of a block
 //   VEC        elements that are read at once, as one WORDS: 4, or 1
@@ -40,7 +42,7 @@ __device__ __forceinline__ void store(T* to, const W* from) {
 
 // Blocks take rows in turn: which rows meet in which sum is fixed by the number of blocks.
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
-    class_loss(const T* logits, const LABEL* labels, const T* dloss, W given, T* losses, T* dlogits, W* parts,
+    class_loss(const T* logits, const LABEL* labels, const LOSS* dloss, W given, LOSS* losses, T* dlogits, W* parts,
                u64* errors, int text, i64 rows) {
   __shared__ W shared[2][32];
   const W nan = __uint_as_float(0x7fc00000u);
@@ -75,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const W log_p = target - most - log(sum);  // NaN for an unknown label
     if (threadIdx.x == 0) {
       if (!known) note(errors, text, label);
-      losses[row] = narrow<T>(-log_p);
+      losses[row] = narrow<LOSS>(-log_p);
     }
     const W weight = known ? scale / sum : nan;
 #pragma unroll
