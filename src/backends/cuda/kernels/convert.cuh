@@ -118,12 +118,10 @@ struct Writing<signed char> {
   static __device__ __forceinline__ signed char of(float x) { return of((double)x); }
 };
 template <>
-struct Writing<unsigned char> {
-  static __device__ __forceinline__ unsigned char of(i64 x) { return (unsigned char)x; }
-  static __device__ __forceinline__ unsigned char of(double x) {
-    return saturated<unsigned char>(x, 0.0, 255.0, 0, 255);
-  }
-  static __device__ __forceinline__ unsigned char of(float x) { return of((double)x); }
+struct Writing<u8> {
+  static __device__ __forceinline__ u8 of(i64 x) { return (u8)x; }
+  static __device__ __forceinline__ u8 of(double x) { return (u8)saturated<unsigned char>(x, 0.0, 255.0, 0, 255); }
+  static __device__ __forceinline__ u8 of(float x) { return of((double)x); }
 };
 template <class T, class W>
 __device__ __forceinline__ T write(W x) {
