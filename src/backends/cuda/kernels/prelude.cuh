@@ -41,6 +41,26 @@ __device__ __forceinline__ u16 f32_to_f16(float x) {
 #endif
 }
 
+// Two numbers of 16 bits in a word, as they lie in memory: the first one below.
+__device__ __forceinline__ u32 bf16_pair(float first, float second) {
+#ifdef VARVE_EMULATED
+  return (u32)f32_to_bf16(first) | (u32)f32_to_bf16(second) << 16;
+#else
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#endif
+}
+__device__ __forceinline__ u32 f16_pair(float first, float second) {
+#ifdef VARVE_EMULATED
+  return (u32)f32_to_f16(first) | (u32)f32_to_f16(second) << 16;
+#else
+  u32 pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#endif
+}
+
 // What a type is computed in: float, double, or i64 for integers and flags.
 template <class T>
 struct Wide {

@@ -1,0 +1,121 @@
+#include "backends/cuda/batch_norm_kernels.h"
+
+#include <algorithm>
+
+#include "backends/cuda/context.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+namespace {
+
+constexpr int kThreads = 1024;           // as in kernels/batch_norm.cu
+constexpr std::int64_t kMostWidth = 64;  // channels of a slice: 128 bytes of a row at least
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Up to 16 bytes at a time; 8 of 16-bit types, whose numbers take twice the registers.
+int widest(const NormShape& shape) {
+  const int vec = shape.dtype == f64 ? 2 : 4;
+  return shape.channels % vec == 0 ? vec : 1;
+}
+
+// The texts of these files, one after the other, made for a cut.
+std::string text_of(std::initializer_list<const char*> files, const NormShape& shape, const NormCut& cut,
+                    const Constants& more = {}) {
+  std::string text = defines({{"T", type_name(shape.dtype)}, {"VEC", cat(cut.vec)}, {"X", cat(cut.across)}});
+  text += defines(more) + kernel_text("batch_norm");
+  for (const char* file : files) text += kernel_text(file);
+  return text;
+}
+
+std::string flag(bool on) { return on ? "1" : "0"; }
+
+std::size_t bytes_of_parts(const NormShape& shape, const NormCut& cut) {
+  return static_cast<std::size_t>(cut.parts * 2 * shape.channels) * (shape.dtype == f64 ? 8 : 4);
+}
+
+bool aligned(std::initializer_list<const void*> addresses, const NormShape& shape, const NormCut& cut) {
+  const std::size_t bytes = static_cast<std::size_t>(cut.vec) * size_of(shape.dtype);
+  return std::all_of(addresses.begin(), addresses.end(),
+                     [bytes](const void* a) { return reinterpret_cast<std::uintptr_t>(a) % bytes == 0; });
+}
+
+template <class Variant, class... Args>
+std::optional<Variant> vector_variant(const NormShape& shape, Args... args) {
+  return widest(shape) > 1 ? std::optional<Variant>(std::in_place, shape, widest(shape), args...) : std::nullopt;
+}
+
+}  // namespace
+
+NormCut::NormCut(const NormShape& shape, int vec_) : vec(vec_), across(1) {
+  while (across * vec < std::min(shape.channels, kMostWidth)) across *= 2;
+  slices = divided_up(shape.channels, across * vec);
+  // A block fills a multiprocessor: as many as there are, unless rows are few.
+  const std::int64_t least_rows = kThreads / across * 4;
+  parts = std::clamp<std::int64_t>(gpu().multiprocessors / slices, 1, divided_up(shape.rows, least_rows));
+  part_rows = divided_up(shape.rows, parts);
+  parts = divided_up(shape.rows, part_rows);
+}
+
+// ---- forward
+
+NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, bool adds, bool relu)
+    : cut(shape, vec),
+      moments("bn_moments", text_of({"batch_norm_moments"}, shape, cut)),
+      apply("bn_apply", text_of({"batch_norm_forward"}, shape, cut, {{"ADD", flag(adds)}, {"RELU", flag(relu)}})) {}
+
+void NormForwardKernel::Variant::run(const NormShape& shape, const NormForward& args, void* scratch) const {
+  const Launch launch{.grid = cut.blocks(), .block = kThreads};
+  moments(launch, args.x, scratch, shape.rows, shape.channels, cut.part_rows);
+  apply(launch, args.x, args.added, args.scale, args.shift, static_cast<const void*>(scratch), args.y, args.mean,
+        args.var, shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
+}
+
+NormForwardKernel::NormForwardKernel(const NormShape& shape, bool adds, bool relu)
+    : shape_(shape), scalar_(shape, 1, adds, relu), vector_(vector_variant<Variant>(shape, adds, relu)) {}
+
+std::size_t NormForwardKernel::scratch_bytes() const {
+  return std::max(bytes_of_parts(shape_, scalar_.cut), vector_ ? bytes_of_parts(shape_, vector_->cut) : 0);
+}
+
+void NormForwardKernel::run(const NormForward& args, void* scratch) const {
+  const bool wide = vector_ && aligned({args.x, args.added, args.y}, shape_, vector_->cut);
+  (wide ? *vector_ : scalar_).run(shape_, args, scratch);
+}
+
+// ---- gradient
+
+NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormSource& source) : cut(shape, vec) {
+  const Constants whole{{"PASSING", cat(static_cast<int>(source.passing))}, {"MORE", flag(source.more)}};
+  const Constants nothing{{"PASSING", "0"}, {"MORE", "0"}};  // what has passed is read back as it is
+  Constants first = whole;
+  first.emplace_back("PASSED", flag(source.passes));
+  sums = Function("bn_grad_sums", text_of({"batch_norm_source", "batch_norm_sums"}, shape, cut, first));
+  apply = Function("bn_grad_apply",
+                   text_of({"batch_norm_source", "batch_norm_backward"}, shape, cut, source.passes ? nothing : whole));
+}
+
+void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& source, const NormBackward& args,
+                                      void* scratch) const {
+  const Launch launch{.grid = cut.blocks(), .block = kThreads};
+  sums(launch, args.x, args.dy, args.more, args.y, args.mean, args.var, args.scale, args.shift, args.passed, scratch,
+       shape.rows, shape.channels, cut.part_rows, shape.epsilon);
+  apply(launch, args.x, source.passes ? static_cast<const void*>(args.passed) : args.dy, args.more, args.y, args.mean,
+        args.var, args.scale, args.shift, static_cast<const void*>(scratch), args.dx, args.dscale, args.dshift,
+        shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
+}
+
+NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormSource& source)
+    : shape_(shape), source_(source), scalar_(shape, 1, source), vector_(vector_variant<Variant>(shape, source)) {}
+
+std::size_t NormBackwardKernel::scratch_bytes() const {
+  return std::max(bytes_of_parts(shape_, scalar_.cut), vector_ ? bytes_of_parts(shape_, vector_->cut) : 0);
+}
+
+void NormBackwardKernel::run(const NormBackward& args, void* scratch) const {
+  const bool wide =
+      vector_ && aligned({args.x, args.dy, args.more, args.y, args.dx, args.passed}, shape_, vector_->cut);
+  (wide ? *vector_ : scalar_).run(shape_, source_, args, scratch);
+}
+
+}  // namespace varve::cuda

@@ -1,0 +1,109 @@
+// What the kernels of batch norm share. Values are [rows, channels]; a block takes a slice of WIDTH channels and a part
+// of the rows. Sums go over the rows of a part in its block, over parts in the kernel that follows; always in one
+// order, so that results have the same bits at every run.
+//
+// T: the stored type; VEC: channels that a thread takes at a time, 1 or 4 (2 of double); X: threads side by side along
+// the channels.
+typedef Wide<T>::type S;  // of statistics and parameters
+
+const int kThreads = 1024, kRows = kThreads / X, kWidth = X * VEC;
+
+// As much as a thread moves at a time. Built-in vectors: the compiler stores structures of ours word by word.
+template <int BYTES>
+struct Raw;
+template <>
+struct Raw<8> {
+  typedef uint2 type;
+};
+template <>
+struct Raw<16> {
+  typedef uint4 type;
+};
+
+struct Values {
+  S of[VEC];
+};
+__device__ __forceinline__ Values load(const T* from) {
+  Values v;
+#if VEC == 1
+  v.of[0] = widen<S>(*from);
+#else
+  Raw<VEC * sizeof(T)>::type raw = *(const Raw<VEC * sizeof(T)>::type*)from;
+  T stored[VEC];
+  memcpy(stored, &raw, sizeof raw);
+#pragma unroll
+  for (int i = 0; i < VEC; ++i) v.of[i] = widen<S>(stored[i]);
+#endif
+  return v;
+}
+__device__ __forceinline__ uint2 packed(const float* v, bf16) {
+  return make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
+}
+__device__ __forceinline__ uint2 packed(const float* v, f16) {
+  return make_uint2(f16_pair(v[0], v[1]), f16_pair(v[2], v[3]));
+}
+__device__ __forceinline__ float4 packed(const float* v, float) { return make_float4(v[0], v[1], v[2], v[3]); }
+__device__ __forceinline__ double2 packed(const double* v, double) { return make_double2(v[0], v[1]); }
+__device__ __forceinline__ void store(T* to, const Values& v) {
+#if VEC == 1
+  *to = narrow<T>(v.of[0]);
+#else
+  auto words = packed(v.of, T());
+  *(decltype(words)*)to = words;
+#endif
+}
+// As it comes back from memory.
+__device__ __forceinline__ S rounded(S v) { return widen<S>(narrow<T>(v)); }
+
+__device__ __forceinline__ S inverse_root(S v) { return (S)1 / sqrt(v); }
+
+// A number that is known when the kernel is compiled: of rows whose values are all loaded before the first is used.
+template <int N>
+struct Count {
+  static const int value = N;
+};
+
+// Which slice and part a block has, and which of it a thread. Neighbouring blocks have neighbouring slices: together
+// they read whole rows. Channels are counted in 32 bits: with 64 the compiler does not join the stores of a vector.
+struct Place {
+  i64 part, first_row, last_row;
+  int slice, channel, row;
+  bool in;  // whether the thread has channels at all
+  __device__ Place(i64 rows, i64 channels, i64 part_rows) {
+    int slices = (int)((channels + kWidth - 1) / kWidth);
+    slice = (int)blockIdx.x % slices;
+    part = (int)blockIdx.x / slices;
+    first_row = part * part_rows;
+    last_row = first_row + part_rows < rows ? first_row + part_rows : rows;
+    channel = slice * kWidth + (int)threadIdx.x % X * VEC;
+    row = (int)threadIdx.x / X;
+    in = channel < channels;
+  }
+};
+
+// Two sums for each channel of a slice over all parts, which lie in memory as [part][2][channels]. Each thread gets
+// those of channel threadIdx.x % kWidth of the slice. `add(part, first, second, sums)` takes in what one part has.
+const int kSubs = kThreads / kWidth;
+struct Two {
+  S first, second;
+};
+template <class Add>
+__device__ __forceinline__ Two add_parts(const S* parts, i64 part_count, i64 channels, int slice, Two* shared,
+                                         Add add) {
+  int c = (int)threadIdx.x % kWidth, sub = (int)threadIdx.x / kWidth;
+  int channel = slice * kWidth + c;
+  Two sums = {(S)0, (S)0};
+  if (channel < channels)
+    for (i64 p = sub; p < part_count; p += kSubs)
+      add(p, parts[p * 2 * channels + channel], parts[(p * 2 + 1) * channels + channel], sums);
+  shared[threadIdx.x] = sums;
+  __syncthreads();
+  sums.first = sums.second = 0;
+#pragma unroll
+  for (int s = 0; s < kSubs; ++s) {
+    sums.first += shared[s * kWidth + c].first;
+    sums.second += shared[s * kWidth + c].second;
+  }
+  __syncthreads();
+  return sums;
+}

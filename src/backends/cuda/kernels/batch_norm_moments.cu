@@ -1,0 +1,120 @@
+// The first pass of batch norm in training: mean and squared distances from it, for each part of the rows.
+
+// Count, mean and sum of squared distances from it.
+struct Moments {
+  S count;
+  S mean[VEC], squares[VEC];
+  __device__ __forceinline__ void add(S other_count, const S* other_mean, const S* other_squares) {
+    S all = count + other_count;
+    S share = all > 0 ? other_count / all : (S)0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      S apart = other_mean[i] - mean[i];
+      mean[i] += apart * share;
+      squares[i] += other_squares[i] + apart * apart * (count * share);
+    }
+    count = all;
+  }
+};
+
+// A thread's own rows: distances from its first value are small where values are far from zero.
+__device__ __forceinline__ Moments own_moments(const T* x, const Place& at, i64 channels) {
+  const int kAtOnce = VEC * sizeof(T) < 16 ? 8 : 4;
+  Moments m;
+  m.count = 0;
+  S sum[VEC], squares[VEC], centre[VEC];
+#pragma unroll
+  for (int i = 0; i < VEC; ++i) sum[i] = squares[i] = centre[i] = 0;
+  if (at.in && at.first_row + at.row < at.last_row) {
+    const T* from = x + (at.first_row + at.row) * channels + at.channel;
+    Values v = load(from);
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) centre[i] = v.of[i];
+    i64 count = (at.last_row - at.first_row - at.row + kRows - 1) / kRows;
+    i64 step = kRows * channels, r = 1;
+    for (; r + kAtOnce <= count; r += kAtOnce) {
+      Values next[kAtOnce];
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) next[u] = load(from + (r + u) * step);
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+        for (int i = 0; i < VEC; ++i) {
+          S d = next[u].of[i] - centre[i];
+          sum[i] += d;
+          squares[i] += d * d;
+        }
+    }
+    for (; r < count; ++r) {
+      v = load(from + r * step);
+#pragma unroll
+      for (int i = 0; i < VEC; ++i) {
+        S d = v.of[i] - centre[i];
+        sum[i] += d;
+        squares[i] += d * d;
+      }
+    }
+    m.count = (S)count;
+  }
+#pragma unroll
+  for (int i = 0; i < VEC; ++i) {
+    S shifted = m.count > 0 ? sum[i] / m.count : (S)0;
+    m.mean[i] = centre[i] + shifted;
+    m.squares[i] = squares[i] - shifted * sum[i];
+    if (m.squares[i] < 0) m.squares[i] = 0;
+  }
+  return m;
+}
+
+// Mean and squares of a part, [part][2][channels]; how many rows it has follows from its number.
+extern "C" __global__ void __launch_bounds__(1024)
+    bn_moments(const T* x, S* parts, i64 rows, i64 channels, i64 part_rows) {
+  const int kGroups = X < 32 ? 32 : kRows;  // of threads that shuffles have brought together
+  __shared__ S means[kGroups][kWidth], squares[kGroups][kWidth], counts[kGroups];
+  Place at(rows, channels, part_rows);
+  Moments m = own_moments(x, at, channels);
+  for (int d = X; d < 32; d <<= 1) {
+    S count = __shfl_xor_sync(0xffffffffu, m.count, d);
+    S mean[VEC], square[VEC];
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      mean[i] = __shfl_xor_sync(0xffffffffu, m.mean[i], d);
+      square[i] = __shfl_xor_sync(0xffffffffu, m.squares[i], d);
+    }
+    // Both lanes compute the sum of the lower and the upper one, in this order.
+    if (threadIdx.x & d) {
+      Moments lower;
+      lower.count = count;
+#pragma unroll
+      for (int i = 0; i < VEC; ++i) {
+        lower.mean[i] = mean[i];
+        lower.squares[i] = square[i];
+      }
+      lower.add(m.count, m.mean, m.squares);
+      m = lower;
+    } else {
+      m.add(count, mean, square);
+    }
+  }
+  int group = X < 32 ? (int)threadIdx.x / 32 : at.row, lane = (int)threadIdx.x % X;
+  if (X >= 32 || threadIdx.x % 32 < X) {
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      means[group][lane * VEC + i] = m.mean[i];
+      squares[group][lane * VEC + i] = m.squares[i];
+    }
+    if (lane == 0) counts[group] = m.count;
+  }
+  __syncthreads();
+  int channel = at.slice * kWidth + (int)threadIdx.x;
+  if (threadIdx.x >= kWidth || channel >= channels) return;
+  S mean = 0, square = 0;
+  for (int g = 0; g < kGroups; ++g) mean += counts[g] * means[g][threadIdx.x];
+  mean /= (S)(at.last_row - at.first_row);
+  for (int g = 0; g < kGroups; ++g) {
+    S apart = means[g][threadIdx.x] - mean;
+    square += squares[g][threadIdx.x] + counts[g] * (apart * apart);
+  }
+  parts[at.part * 2 * channels + channel] = mean;
+  parts[(at.part * 2 + 1) * channels + channel] = square;
+}

@@ -1,0 +1,34 @@
+// What both passes of batch norm's gradient read. What comes back passes a ReLU first, by PASSING: 0 there is none;
+// 1 where its output y is above 0; 2 where what the norm gave is, computed again from x. MORE: 1 when two gradients are
+// added before.
+
+struct Norm {
+  S mean[VEC], rstd[VEC], factor[VEC], shift[VEC];
+  __device__ Norm(const Place& at, const S* means, const S* vars, const S* scales, const S* shifts, double epsilon) {
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      mean[i] = means[at.channel + i];
+      rstd[i] = inverse_root(vars[at.channel + i] + (S)epsilon);
+      factor[i] = scales[at.channel + i] * rstd[i];
+      shift[i] = PASSING == 2 ? shifts[at.channel + i] : (S)0;
+    }
+  }
+};
+
+// Values at one place, and what of them passes the ReLU.
+struct Gradient {
+  Values x, dy, more, y;
+  __device__ __forceinline__ void load_at(i64 at, const T* from_x, const T* from_dy, const T* from_more,
+                                          const T* from_y) {
+    x = load(from_x + at);
+    dy = load(from_dy + at);
+    if (MORE) more = load(from_more + at);
+    if (PASSING == 1) y = load(from_y + at);
+  }
+  __device__ __forceinline__ S passed(int i, const Norm& norm) const {
+    S g = MORE ? rounded(dy.of[i] + more.of[i]) : dy.of[i];
+    if (PASSING == 1) return y.of[i] > 0 ? g : (S)0;
+    if (PASSING == 2) return (x.of[i] - norm.mean[i]) * norm.factor[i] + norm.shift[i] > 0 ? g : (S)0;
+    return g;
+  }
+};

@@ -1,0 +1,115 @@
+// Batch norm and convolutions with what surrounds them, as whole programs beside the reference's. They run where there
+// is a GPU, if only an emulated one; texts compile without.
+#include "backends/cpu_programs.h"
+#include "cuda/claimed.h"
+#include "varve/autodiff.h"
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+bool has_cuda() {
+  static const bool found = [] {
+    try {
+      return zeros({1}).to_vector<float>(), set_device("cuda"), set_device("cpu"), true;
+    } catch (const Error&) {
+      return false;
+    }
+  }();
+  return found;
+}
+
+std::string on_cuda(const Function& f, const Tensors& in, double tolerance) {
+  const Outcome cuda = run_on("cuda", f, in), reference = run_on("reference", f, in);
+  EXPECT_EQ(cuda.results.size(), reference.results.size());
+  for (std::size_t i = 0; i < cuda.results.size(); ++i)
+    expect_close(cuda.results[i], reference.results[i], "result " + std::to_string(i) + "\n" + cuda.text, tolerance);
+  return cuda.text;
+}
+
+Tensors with_gradients(const Tensors& in, const Tensor& result) {
+  Tensors all = gradients(sum(square(result.to(f32)) * 0.01), in);
+  all.push_back(result);
+  return all;
+}
+
+// in: x, scale, shift, another like x
+Tensors norm_and_relu(const Tensors& in) {
+  return with_gradients(in, relu(batch_norm_train(in[0], in[1], in[2]).y) * in[3]);
+}
+
+// The sum passes the ReLU, and its gradient is wanted by both branches.
+Tensors residual_block(const Tensors& in) {
+  const Tensor y = relu(batch_norm_train(in[0], in[1], in[2]).y + in[3] * 2);
+  return with_gradients(in, y * in[0] + y * in[3]);
+}
+
+struct Case {
+  Shape shape;
+  DType dtype;
+  double offset = 0;
+};
+
+// Whole vectors and odd channels, several slices and parts, one row, far from zero.
+const Case kCases[] = {{{1100, 64}, f32}, {{1100, 64}, bf16},    {{60, 5, 2, 68}, f32}, {{300, 70}, f32},
+                       {{300, 3}, f16},   {{3, 2, 200}, bf16},   {{900, 16}, f64},      {{2, 5}, f32},
+                       {{1, 4}, f32},     {{700, 12}, f32, 1000}};
+
+Tensors inputs_of(const Case& c) {
+  const Shape channels{c.shape.back()};
+  const DType parameters = c.dtype == f64 ? f64 : f32;
+  return {(values(c.shape, 1) + c.offset).to(c.dtype), (values(channels, 2) + 1.5).to(parameters),
+          values(channels, 3).to(parameters), values(c.shape, 4).to(c.dtype)};
+}
+
+TEST(CudaBatchNorm, TakesAlongWhatSurroundsIt) {
+  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  for (const Case& c : kCases) {
+    const double tolerance = c.dtype == bf16 ? 2e-2 : c.dtype == f16 ? 3e-3 : c.offset != 0 ? 2e-3 : 2e-5;
+    const std::string plain = on_cuda(norm_and_relu, inputs_of(c), tolerance);
+    expect_kernel(plain, "cuda batch_norm+relu");
+    expect_kernel(plain, "cuda batch_norm gradient+relu_grad");
+    const std::string block = on_cuda(residual_block, inputs_of(c), tolerance);
+    expect_kernel(block, "cuda batch_norm+add+relu");
+    expect_kernel(block, "cuda batch_norm gradient+add+relu_grad");
+  }
+}
+
+TEST(CudaBatchNorm, LeavesWhatOthersRead) {
+  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  const std::string text = on_cuda(
+      [](const Tensors& in) {
+        const Tensor y = batch_norm_train(in[0], in[1], in[2]).y;
+        return Tensors{y, relu(y), relu(y + mean(y))};
+      },
+      {values({30, 12}, 1), values({12}, 2), values({12}, 3)}, 1e-5);
+  expect_no_kernel(text, "batch_norm+");
+}
+
+TEST(CudaConv, TakesBiasAndReluAlong) {
+  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  for (const DType dtype : {f32, bf16, f16}) {
+    const Tensors in = {values({2, 9, 8, 5}, 1).to(dtype), values({12, 3, 3, 5}, 2).to(dtype),
+                        values({12}, 3).to(dtype)};
+    const Conv2dOptions options{.stride = {2, 1}, .padding = {Padding(1, 0), Padding(2, 1)}};
+    const auto conv = [&](const Tensors& t) { return conv2d(t[0], t[1], options); };
+    const double tolerance = dtype == f32 ? 1e-5 : dtype == bf16 ? 1e-2 : 1e-3;
+    expect_kernel(on_cuda([&](const Tensors& t) { return Tensors{conv(t) + t[2]}; }, in, tolerance), "conv2d+bias  <-");
+    expect_kernel(on_cuda([&](const Tensors& t) { return Tensors{relu(t[2] + conv(t))}; }, in, tolerance),
+                  "conv2d+bias+relu  <-");
+    on_cuda([&](const Tensors& t) { return with_gradients(t, relu(conv(t) + t[2])); }, in, 2 * tolerance);
+  }
+}
+
+TEST(CudaBatchNorm, TextsCompile) {
+  if (has_cuda()) GTEST_SKIP() << "compiled when they run";
+  for (const Case& c : {kCases[0], kCases[1], kCases[4], kCases[6]}) {
+    const TensorType x{c.dtype, c.shape}, parameter{c.dtype == f64 ? f64 : f32, {c.shape.back()}};
+    cuda::claimed(residual_block, {x, parameter, parameter, x});
+    cuda::claimed(norm_and_relu, {x, parameter, parameter, x});
+  }
+  cuda::expect_compiles("bn_");
+}
+
+}  // namespace
+}  // namespace varve
