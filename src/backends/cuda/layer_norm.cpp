@@ -1,5 +1,6 @@
 // Layer norm and its gradient, RMS norm: each with the addition that runs beside it in a residual network.
 #include <algorithm>
+#include <optional>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/matmul_match.h"
@@ -20,12 +21,17 @@ struct Norm {
   DType dtype = f32;
   double epsilon = 0;
   bool centred = true, added = false;
+  std::optional<DType> summed;  // gradient: the columns of dx are summed, too, and stored as this type
 
   explicit Norm(const ir::Node& node) : matrix(matrix_of(node.types[0].shape)), dtype(node.types[0].dtype) {
     if (node.attrs.has("epsilon")) epsilon = node.attrs.number("epsilon");
   }
   std::string text(const std::string& name, const Team& team) const {
-    return row_text(name, team, dtype, {{"CENTRED", centred ? "1" : "0"}, {"ADDED", added ? "1" : "0"}});
+    return row_text(name, team, dtype,
+                    {{"CENTRED", centred ? "1" : "0"},
+                     {"ADDED", added ? "1" : "0"},
+                     {"SUMMED", summed ? "1" : "0"},
+                     {"SUM_TYPE", type_name(summed.value_or(dtype))}});
   }
 };
 
@@ -104,16 +110,15 @@ struct Sharing {
     const auto rows = static_cast<std::size_t>(team.rows());
     return rows == 1 ? 0 : rows * static_cast<std::size_t>(norm.matrix.columns) * size_of(wide(norm.dtype));
   }
-  // Into the sums of a block.
-  std::size_t bias_at(const Norm& norm) const {
-    return static_cast<std::size_t>(norm.matrix.columns) * size_of(wide(norm.dtype));
-  }
+  // [blocks, dgain and dbias and perhaps dx, columns]
   std::size_t scratch(const Norm& norm) const {
-    return blocks == 1 ? 0 : static_cast<std::size_t>(2 * blocks) * bias_at(norm);
+    const std::int64_t arrays = norm.summed ? 3 : 2;
+    return blocks == 1 ? 0
+                       : static_cast<std::size_t>(arrays * blocks * norm.matrix.columns) * size_of(wide(norm.dtype));
   }
 };
 
-// Inputs: x, dy, gain, mean, rstd, and what is added to dx. Outputs: dx, dgain, dbias.
+// Inputs: x, dy, gain, mean, rstd, and what is added to dx. Outputs: dx, dgain, dbias, and the columns of dx.
 Prepared make_norm_grad(const Norm& norm) {
   const Sharing sharing(norm);
   const std::string text = norm.text("layer_norm_grad", sharing.team);
@@ -122,48 +127,81 @@ Prepared make_norm_grad(const Norm& norm) {
   return backend::prepared(
       [=](const RunArgs& args) {
         const void* other = norm.added ? args.in[5] : nullptr;
-        void *dgain = args.out[1], *dbias = args.out[2];
-        if (sharing.blocks > 1) {  // [blocks, 2, columns]
-          dgain = args.scratch;
-          dbias = static_cast<std::byte*>(args.scratch) + sharing.bias_at(norm);
-        }
+        void* totals = norm.summed ? args.out[3] : nullptr;
         rows({.grid = sharing.blocks, .block = sharing.team.block, .shared = shared}, args.in[0], args.in[1],
-             args.in[2], args.in[3], args.in[4], other, args.out[0], dgain, dbias, 2 * norm.matrix.columns,
+             args.in[2], args.in[3], args.in[4], other, args.out[0], args.scratch, args.out[1], args.out[2], totals,
              norm.matrix.rows, norm.matrix.columns, aligned({args.in[0], args.in[1], args.in[2], other, args.out[0]}));
-        if (sharing.blocks > 1)
-          columns({.grid = (2 * norm.matrix.columns + 31) / 32, .block = 32, .block_y = 16}, args.scratch, args.out[1],
-                  args.out[2], sharing.blocks, norm.matrix.columns);
+        if (sharing.blocks == 1) return;
+        columns({.grid = ((norm.summed ? 3 : 2) * norm.matrix.columns + 31) / 32, .block = 32, .block_y = 16},
+                args.scratch, args.out[1], args.out[2], totals, sharing.blocks, norm.matrix.columns);
       },
       sharing.scratch(norm));
+}
+
+// What else is added to the gradient of x: the gradient along the way around the norm.
+struct Addition {
+  ir::NodePtr node;
+  ir::Value other;
+};
+std::optional<Addition> addition_after(const Site& site) {
+  const ir::Value dx{site.root(), 0};
+  const ir::NodePtr add = site.sole_user(dx);
+  if (!add || !add->is("add") || add->types[0] != dx.type()) return std::nullopt;
+  const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
+  if (other == dx || other.type() != dx.type() || match::is_computed_from(other, &site.node())) return std::nullopt;
+  return Addition{add, other};
+}
+
+// The sum over all rows of a value, as the gradient of a bias is, and perhaps a change of its type.
+std::vector<ir::NodePtr> column_sum_after(const Site& site, const ir::Value& value, const ir::Value& seen) {
+  for (const ir::Use& use : site.users(seen)) {
+    if (use.user->op->view) {
+      std::vector<ir::NodePtr> found = column_sum_after(site, value, {use.user, 0});
+      if (!found.empty()) return found;
+    }
+    if (!use.user->is("sum") || use.user->attrs.ints("axes") != Ints{0} || use.user->types[0].shape.rank() != 1 ||
+        !match::is_matrix_of(seen, value, matrix_of(value.type().shape).rows))
+      continue;
+    const ir::NodePtr cast = site.sole_user({use.user, 0});
+    if (cast && cast->is("cast") && is_floating(cast->types[0].dtype)) return {use.user, cast};
+    return {use.user};
+  }
+  return {};
+}
+
+Claim norm_grad_claim(const Site& site, Norm norm, const std::optional<Addition>& addition,
+                      const std::vector<ir::NodePtr>& sum) {
+  norm.added = addition.has_value();
+  if (!sum.empty()) norm.summed = sum.back()->types[0].dtype;
+  Claim claim = Claim::of(cat("rows layer_norm_grad", addition ? "+add" : "", sum.empty() ? "" : "+sum"), site.root(),
+                          [norm](const std::vector<Port>&, const std::vector<Port>&) { return make_norm_grad(norm); });
+  claim.in_place = {{0, 0}, {0, 1}};
+  if (addition) {
+    claim.nodes.push_back(addition->node);
+    claim.inputs.push_back(addition->other);
+    claim.outputs[0] = {addition->node, 0};
+    claim.in_place.push_back({0, 5});
+  }
+  claim.nodes.insert(claim.nodes.end(), sum.begin(), sum.end());
+  if (!sum.empty()) claim.outputs.push_back({sum.back(), 0});
+  return claim;
 }
 
 void claim_norm_grad(const Site& site, std::vector<Claim>& claims) {
   const TensorType& type = site.node().types[0];
   std::string refusal = row_refusal(type);
-  Norm norm(site.node());
-  if (refusal.empty() && Sharing(norm).team.items == 0) refusal = "long rows";
+  if (refusal.empty() && Sharing(Norm(site.node())).team.items == 0) refusal = "long rows";
   if (!refusal.empty()) return claims.push_back(Claim::no("rows layer_norm_grad", refusal));
-  const auto offer = [&](bool added) {
-    norm.added = added;
-    Claim claim =
-        Claim::of(cat("rows layer_norm_grad", added ? "+add" : ""), site.root(),
-                  [norm](const std::vector<Port>&, const std::vector<Port>&) { return make_norm_grad(norm); });
-    claim.in_place = {{0, 0}, {0, 1}};
-    return claim;
+  const Norm norm(site.node());
+  const std::optional<Addition> addition = addition_after(site);
+  const auto offer = [&](const std::optional<Addition>& added) {
+    const ir::Value dx{added ? added->node : site.root(), 0};
+    const std::vector<ir::NodePtr> sum = column_sum_after(site, dx, dx);
+    if (!sum.empty()) claims.push_back(norm_grad_claim(site, norm, added, sum));
+    claims.push_back(norm_grad_claim(site, norm, added, {}));
   };
-  const ir::Value dx{site.root(), 0};
-  if (const ir::NodePtr add = site.sole_user(dx); add && add->is("add") && add->types[0] == type) {
-    const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
-    if (other != dx && other.type() == type && !match::is_computed_from(other, &site.node())) {
-      Claim claim = offer(true);
-      claim.nodes.push_back(add);
-      claim.inputs.push_back(other);
-      claim.outputs[0] = {add, 0};
-      claim.in_place.push_back({0, 5});
-      claims.push_back(std::move(claim));
-    }
-  }
-  claims.push_back(offer(false));
+  if (addition) offer(addition);
+  offer(std::nullopt);
 }
 
 }  // namespace

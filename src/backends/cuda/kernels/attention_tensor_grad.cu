@@ -8,11 +8,18 @@ __device__ __forceinline__ void gradient_scores(float& s, float& dp, float scale
 
 // Σ y·dy of the rows of this warp: those of this lane and 8 further.
 __device__ __forceinline__ void row_products(const T* y_tile, const T* dy_tile, float (&sums)[2]) {
+  struct alignas(16) Piece {
+    T of[kPiece];
+  };
   constexpr int half = DEPTH / 2;
   const int at = (warp_row() + lane() / 2) * kRow + lane() % 2 * half;  // half a row for each lane
   float sum = 0;
-#pragma unroll 8
-  for (int c = 0; c < half; ++c) sum += widen<float>(y_tile[at + c]) * widen<float>(dy_tile[at + c]);
+#pragma unroll
+  for (int c = 0; c < half; c += kPiece) {
+    const Piece y = *(const Piece*)(y_tile + at + c), dy = *(const Piece*)(dy_tile + at + c);
+#pragma unroll
+    for (int v = 0; v < kPiece; ++v) sum += widen<float>(y.of[v]) * widen<float>(dy.of[v]);
+  }
   sum += __shfl_xor_sync(0xffffffffu, sum, 1);
   sums[0] = __shfl_sync(0xffffffffu, sum, 2 * lane_row());
   sums[1] = __shfl_sync(0xffffffffu, sum, 2 * lane_row() + 16);
