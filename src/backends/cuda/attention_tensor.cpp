@@ -6,10 +6,29 @@
 namespace varve::cuda {
 namespace {
 
-constexpr int kRows = 64, kThreads = 128;
+// How rows are shared, as kernels/attention_tensor.cu has it.
+struct Sharing {
+  int warps = 2, tiles = 2;  // of 16 rows, for each warp
+  int inner = 64;            // rows that pass by at a time
 
-// Rows that pass by at a time: wide heads leave fewer registers for scores.
-int inner_rows(const AttentionSizes& sizes) { return sizes.depth > 64 ? 32 : 64; }
+  int rows() const { return 16 * tiles * warps; }
+  std::size_t row_bytes(const AttentionSizes& sizes) const {
+    return static_cast<std::size_t>(sizes.depth) * size_of(sizes.dtype) + 16;
+  }
+  std::size_t outer_tile(const AttentionSizes& sizes) const {
+    return static_cast<std::size_t>(rows()) * row_bytes(sizes);
+  }
+  // Two of two tiles.
+  std::size_t stages(const AttentionSizes& sizes) const {
+    return 4 * static_cast<std::size_t>(inner) * row_bytes(sizes);
+  }
+};
+
+// Registers are what limits: wide heads have more sums, gradients more scores.
+Sharing sharing_for(const AttentionSizes& sizes, AttentionPass pass) {
+  if (sizes.depth > 64) return {.warps = 4, .tiles = 1, .inner = 32};
+  return {.inner = pass == AttentionPass::forward ? 64 : 32};
+}
 
 }  // namespace
 
@@ -23,21 +42,22 @@ std::string tensor_attention_refusal(const AttentionSizes& sizes, AttentionPass 
 }
 
 AttentionKernels tensor_attention(const AttentionSizes& sizes, AttentionPass pass) {
-  const int inner = inner_rows(sizes);
+  const Sharing sharing = sharing_for(sizes, pass);
   Constants constants = attention_constants(sizes, pass);
-  constants.emplace_back("INNER", std::to_string(inner));
+  constants.insert(constants.end(), {{"INNER", std::to_string(sharing.inner)},
+                                     {"WARPS", std::to_string(sharing.warps)},
+                                     {"TILES", std::to_string(sharing.tiles)}});
   const bool forward = pass == AttentionPass::forward;
   const std::string text = cat(defines(constants), kernel_text("attention"), kernel_text("attention_tensor"),
                                kernel_text(forward ? "attention_tensor_forward" : "attention_tensor_grad"));
-  const std::size_t row = static_cast<std::size_t>(sizes.depth) * size_of(sizes.dtype) + 16;
-  const std::size_t outer_tile = kRows * row, stages = 4 * static_cast<std::size_t>(inner) * row;
-  AttentionKernels kernels{
-      .tile_queries = kRows,
-      .tile_keys = kRows,
-      .threads = kThreads,
-      .forward_shared = outer_tile + stages,
-      .queries_shared = 2 * outer_tile + stages,
-      .keys_shared = 2 * outer_tile + stages + 4 * static_cast<std::size_t>(inner) * sizeof(float)};
+  const std::size_t outer_tile = sharing.outer_tile(sizes), stages = sharing.stages(sizes);
+  const std::size_t statistics = 4 * static_cast<std::size_t>(sharing.inner) * sizeof(float);
+  AttentionKernels kernels{.tile_queries = sharing.rows(),
+                           .tile_keys = sharing.rows(),
+                           .threads = 32 * sharing.warps,
+                           .forward_shared = outer_tile + stages,
+                           .queries_shared = 2 * outer_tile + stages,
+                           .keys_shared = 2 * outer_tile + stages + statistics};
   if (forward) {
     kernels.forward = Function("attention", text);
   } else {

@@ -1,15 +1,17 @@
-// After attention.cuh. Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A block of four warps
-// has 64 queries (or keys), a warp 16 of them; the keys (or queries) pass by, INNER at a time, while the next are on
+// After attention.cuh. Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A block has kRows
+// queries (or keys), a warp 16·TILES of them; the keys (or queries) pass by, INNER at a time, while the next are on
 // their way. Scores stay in registers: what one product leaves there, the next takes from there.
 //   DEPTH == WIDTH, a multiple of 16
-constexpr int kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kWarps;
+//   WARPS      of a block
+//   TILES      of 16 rows, for each warp: what it reads of the other operand serves all of them
+constexpr int kThreads = 32 * WARPS, kWarpRows = 16 * TILES, kRows = kWarpRows * WARPS;
 constexpr int kStep = 32 / sizeof(T);   // columns of a left operand's fragment
 constexpr int kPiece = 16 / sizeof(T);  // elements in 16 bytes
 constexpr int kRow = DEPTH + kPiece;    // elements from row to row of a tile: eight rows lie in different banks
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr int kOuterTile = kRows * kRow, kInnerTile = INNER * kRow;
 
-__device__ __forceinline__ int warp_row() { return (int)threadIdx.x / 32 * 16; }
+__device__ __forceinline__ int warp_row() { return (int)threadIdx.x / 32 * kWarpRows; }
 __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
 __device__ __forceinline__ int lane_row() { return lane() / 4; }         // of a result: this and 8 further
 __device__ __forceinline__ int lane_column() { return lane() % 4 * 2; }  // and the next
@@ -151,50 +153,62 @@ struct Tensor<float> {
 
 // ---- products of tiles
 
-// results += rows [row, row + 16) of left · the rows of right, of which those from `begin` to `end` matter
+// results += the rows of this warp of left · the rows of right, of which those from `begin` to `end` matter
 template <int n>
-__device__ __forceinline__ void multiply_rows(float (&results)[n / 8][4], const T* left, int row, const T* right,
+__device__ __forceinline__ void multiply_rows(float (&results)[TILES][n / 8][4], const T* left, const T* right,
                                               int begin, int end) {
 #pragma unroll
   for (int k = 0; k < DEPTH; k += kStep) {
-    u32 a[4];
-    load_matrices(a, left + (row + lane() % 16) * kRow + k + lane() / 16 * kPiece);
-    Tensor<T>::round(a);
+    u32 a[TILES][4];
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+      load_matrices(a[tile], left + (warp_row() + 16 * tile + lane() % 16) * kRow + k + lane() / 16 * kPiece);
+      Tensor<T>::round(a[tile]);
+    }
 #pragma unroll
     for (int j = 0; j < n; j += 16) {
       if (j + 16 <= begin || j >= end) continue;
       u32 b[4];
       load_matrices(b, right + (j + lane() % 8 + lane() / 16 * 8) * kRow + k + lane() / 8 % 2 * kPiece);
       Tensor<T>::round(b);
-      Tensor<T>::multiply(results[j / 8], a, b[0], b[1]);
-      Tensor<T>::multiply(results[j / 8 + 1], a, b[2], b[3]);
+#pragma unroll
+      for (int tile = 0; tile < TILES; ++tile) {
+        Tensor<T>::multiply(results[tile][j / 8], a[tile], b[0], b[1]);
+        Tensor<T>::multiply(results[tile][j / 8 + 1], a[tile], b[2], b[3]);
+      }
     }
   }
 }
 // sums += weights · right, over its rows from `begin` to `end`: the weights of others are 0
 template <int n>
-__device__ __forceinline__ void add_rows(float (&sums)[DEPTH / 8][4], const float (&weights)[n / 8][4], const T* right,
-                                         int begin, int end) {
+__device__ __forceinline__ void add_rows(float (&sums)[TILES][DEPTH / 8][4], const float (&weights)[TILES][n / 8][4],
+                                         const T* right, int begin, int end) {
 #pragma unroll
   for (int k = 0; k < n; k += kStep) {
     if (k + kStep <= begin || k >= end) continue;
-    u32 a[4];
-    Tensor<T>::operand(a, weights, k);
+    u32 a[TILES][4];
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) Tensor<T>::operand(a[tile], weights[tile], k);
 #pragma unroll
     for (int j = 0; j < DEPTH; j += 16) {
       u32 b[4];
       Tensor<T>::load_columns(b, right, k, j);
-      Tensor<T>::multiply(sums[j / 8], a, b[0], b[1]);
-      Tensor<T>::multiply(sums[j / 8 + 1], a, b[2], b[3]);
+#pragma unroll
+      for (int tile = 0; tile < TILES; ++tile) {
+        Tensor<T>::multiply(sums[tile][j / 8], a[tile], b[0], b[1]);
+        Tensor<T>::multiply(sums[tile][j / 8 + 1], a[tile], b[2], b[3]);
+      }
     }
   }
 }
 template <int n>
-__device__ __forceinline__ void clear(float (&results)[n][4]) {
+__device__ __forceinline__ void clear(float (&results)[TILES][n][4]) {
 #pragma unroll
-  for (int j = 0; j < n; ++j)
+  for (int tile = 0; tile < TILES; ++tile)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) results[j][i] = 0;
+    for (int j = 0; j < n; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) results[tile][j][i] = 0;
 }
 
 // ---- tiles in memory
@@ -218,20 +232,23 @@ __device__ __forceinline__ void copy_tile(T* to, const T* head, const Operand& o
   }
 }
 
-// The results of this warp, times factors of their two rows, by way of its rows of a tile that nobody else uses now.
-__device__ __forceinline__ void store_results(const float (&results)[DEPTH / 8][4], float factor, float factor8,
-                                              T* tile, T* head, const Operand& operand, i64 first, i64 rows) {
+// The results of this warp, each row times its factor, by way of its rows of a tile that nobody else uses now.
+__device__ __forceinline__ void store_results(const float (&results)[TILES][DEPTH / 8][4],
+                                              const float (&factors)[TILES][2], T* tile, T* head,
+                                              const Operand& operand, i64 first, i64 rows) {
   constexpr int pieces = DEPTH / kPiece;
   T* mine = tile + warp_row() * kRow;
   __syncwarp();
 #pragma unroll
-  for (int j = 0; j < DEPTH / 8; ++j) {
-    T* at = mine + lane_row() * kRow + 8 * j + lane_column();
-    Tensor<T>::store(at, results[j][0] * factor, results[j][1] * factor);
-    Tensor<T>::store(at + 8 * kRow, results[j][2] * factor8, results[j][3] * factor8);
-  }
+  for (int t = 0; t < TILES; ++t)
+#pragma unroll
+    for (int j = 0; j < DEPTH / 8; ++j)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        Tensor<T>::store(mine + (16 * t + 8 * half + lane_row()) * kRow + 8 * j + lane_column(),
+                         results[t][j][2 * half] * factors[t][half], results[t][j][2 * half + 1] * factors[t][half]);
   __syncwarp();
-  for (int at = lane(); at < 16 * pieces; at += 32) {
+  for (int at = lane(); at < kWarpRows * pieces; at += 32) {
     const int r = at / pieces, c = at % pieces * kPiece;
     const i64 row = first + warp_row() + r;
     if (row >= rows) break;

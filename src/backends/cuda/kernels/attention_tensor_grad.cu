@@ -6,23 +6,31 @@ __device__ __forceinline__ void gradient_scores(float& s, float& dp, float scale
   dp = s * (dp - mean);
 }
 
-// Σ y·dy of the rows of this warp: those of this lane and 8 further.
-__device__ __forceinline__ void row_products(const T* y_tile, const T* dy_tile, float (&sums)[2]) {
+__device__ __forceinline__ void scale_all(float (&factors)[TILES][2], float factor) {
+#pragma unroll
+  for (int t = 0; t < TILES; ++t) factors[t][0] = factors[t][1] = factor;
+}
+
+// Σ y·dy of the rows of this warp that this lane has.
+__device__ __forceinline__ void row_products(const T* y_tile, const T* dy_tile, float (&sums)[TILES][2]) {
   struct alignas(16) Piece {
     T of[kPiece];
   };
-  constexpr int half = DEPTH / 2;
-  const int at = (warp_row() + lane() / 2) * kRow + lane() % 2 * half;  // half a row for each lane
+  constexpr int lanes = 32 / kWarpRows, part = DEPTH / lanes;  // of a row
+  const int at = (warp_row() + lane() / lanes) * kRow + lane() % lanes * part;
   float sum = 0;
 #pragma unroll
-  for (int c = 0; c < half; c += kPiece) {
+  for (int c = 0; c < part; c += kPiece) {
     const Piece y = *(const Piece*)(y_tile + at + c), dy = *(const Piece*)(dy_tile + at + c);
 #pragma unroll
     for (int v = 0; v < kPiece; ++v) sum += widen<float>(y.of[v]) * widen<float>(dy.of[v]);
   }
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-  sums[0] = __shfl_sync(0xffffffffu, sum, 2 * lane_row());
-  sums[1] = __shfl_sync(0xffffffffu, sum, 2 * lane_row() + 16);
+  if (lanes == 2) sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+#pragma unroll
+  for (int t = 0; t < TILES; ++t)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      sums[t][half] = __shfl_sync(0xffffffffu, sum, (16 * t + 8 * half + lane_row()) * lanes);
 }
 
 // dq = Σ ds·k·scale; and for the other kernel, Σ y·dy of each query.
@@ -32,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) char memory[];
   T* q_tile = (T*)memory;
   T* dy_tile = q_tile + kOuterTile;
-  T* stages = dy_tile + kOuterTile;  // twice a tile of keys and one of values
+  T* stages = dy_tile + kOuterTile;     // twice a tile of keys and one of values
   T* y_tile = stages + 2 * kInnerTile;  // before that
   const i64 head = blockIdx.x % p.heads;
   const i64 first = ((p.queries + kRows - 1) / kRows - 1 - blockIdx.x / p.heads) * kRows;
@@ -48,45 +56,52 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   copy_tile<kRows>(y_tile, head_of(y, p, head), y, first, p.queries);
   fetch(0);
   const i64 row = first + warp_row();
-  float logs[2], mean[2];
+  float logs[TILES][2], mean[TILES][2];
   wait_for_copies();
   __syncthreads();
   row_products(y_tile, dy_tile, mean);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const i64 query = row + lane_row() + 8 * half;
-    logs[half] = query < p.queries ? lse[head * p.queries + query] * kLog2E : 0.f;
-    if (lane() % 4 == 0 && query < p.queries) means[head * p.queries + query] = mean[half];
-  }
-  float sums[DEPTH / 8][4];
+  for (int t = 0; t < TILES; ++t)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 query = row + 16 * t + 8 * half + lane_row();
+      logs[t][half] = query < p.queries ? lse[head * p.queries + query] * kLog2E : 0.f;
+      if (lane() % 4 == 0 && query < p.queries) means[head * p.queries + query] = mean[t][half];
+    }
+  float sums[TILES][DEPTH / 8][4];
   clear(sums);
   const float scale = (float)p.scale * kLog2E;
-  const i64 end = keys_seen(least(first + kRows, p.queries) - 1, p), warp_end = keys_seen(row + 15, p);
+  const i64 end = keys_seen(least(first + kRows, p.queries) - 1, p), warp_end = keys_seen(row + kWarpRows - 1, p);
   for (i64 key = 0; key < end; key += INNER) {
     const T *k_tile = stages + key / INNER % 2 * (2 * kInnerTile), *v_tile = k_tile + kInnerTile;
     wait_for_copies();
     __syncthreads();
     if (key + INNER < end) fetch(key + INNER);
     const int live = clamp_to(warp_end - key, INNER);
-    float s[INNER / 8][4], ds[INNER / 8][4];
+    float s[TILES][INNER / 8][4], ds[TILES][INNER / 8][4];
     clear(s);
     clear(ds);
-    multiply_rows<INNER>(s, q_tile, warp_row(), k_tile, 0, live);
-    multiply_rows<INNER>(ds, dy_tile, warp_row(), v_tile, 0, live);
+    multiply_rows<INNER>(s, q_tile, k_tile, 0, live);
+    multiply_rows<INNER>(ds, dy_tile, v_tile, 0, live);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int seen = clamp_to(keys_seen(row + lane_row() + 8 * half, p) - key, INNER) - lane_column();
+    for (int t = 0; t < TILES; ++t)
 #pragma unroll
-      for (int j = 0; j < INNER / 8; ++j)
+      for (int half = 0; half < 2; ++half) {
+        const int seen = clamp_to(keys_seen(row + 16 * t + 8 * half + lane_row(), p) - key, INNER) - lane_column();
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
-          gradient_scores(s[j][2 * half + i], ds[j][2 * half + i], scale, logs[half], mean[half], 8 * j + i < seen);
-    }
+        for (int j = 0; j < INNER / 8; ++j)
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            gradient_scores(s[t][j][2 * half + i], ds[t][j][2 * half + i], scale, logs[t][half], mean[t][half],
+                            8 * j + i < seen);
+      }
     add_rows<INNER>(sums, ds, k_tile, 0, live);
   }
   wait_for_copies();
   __syncthreads();
-  store_results(sums, (float)p.scale, (float)p.scale, q_tile, head_of(dq, p, head), dq, first, p.queries);
+  float factors[TILES][2];
+  scale_all(factors, (float)p.scale);
+  store_results(sums, factors, q_tile, head_of(dq, p, head), dq, first, p.queries);
 }
 
 // dk = Σ ds·q·scale and dv = Σ p·dy over the queries. Keys are the rows here. Queries past the end are zeros and add
@@ -97,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) char memory[];
   T* k_tile = (T*)memory;
   T* v_tile = k_tile + kOuterTile;
-  T* stages = v_tile + kOuterTile;                      // twice a tile of queries and one of the results' gradients
+  T* stages = v_tile + kOuterTile;                        // twice a tile of queries and one of the results' gradients
   float* statistics = (float*)(stages + 4 * kInnerTile);  // twice: lse to base 2, means
   const i64 head = blockIdx.x % p.heads, first = blockIdx.x / p.heads * kRows;
   const T *q_head = head_of(q, p, head), *dy_head = head_of(dy, p, head);
@@ -107,9 +122,9 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     copy_tile<INNER>(stage, q_head, q, query, p.queries);
     copy_tile<INNER>(stage + kInnerTile, dy_head, dy, query, p.queries);
     end_copies();
-    if (threadIdx.x < INNER) {
-      const i64 at = query + threadIdx.x;
-      float* to = statistics + which * (2 * INNER) + threadIdx.x;
+    for (int i = threadIdx.x; i < INNER; i += kThreads) {
+      const i64 at = query + i;
+      float* to = statistics + which * (2 * INNER) + i;
       to[0] = at < p.queries ? lse[head * p.queries + at] * kLog2E : 0.f;
       to[INNER] = at < p.queries ? means[head * p.queries + at] : 0.f;
     }
@@ -118,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   copy_tile<kRows>(v_tile, head_of(v, p, head), v, first, p.keys);
   const i64 begin = first_query(first, p) / INNER * INNER, row = first + warp_row();
   if (begin < p.queries) fetch(begin);
-  float key_sums[DEPTH / 8][4], value_sums[DEPTH / 8][4];
+  float key_sums[TILES][DEPTH / 8][4], value_sums[TILES][DEPTH / 8][4];
   clear(key_sums);
   clear(value_sums);
   const float scale = (float)p.scale * kLog2E;
@@ -131,28 +146,34 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     if (query + INNER < p.queries) fetch(query + INNER);
     const int unseen = clamp_to(first_query(row, p) - query, INNER);  // queries before all keys of this warp
     if (unseen == INNER) continue;
-    float s[INNER / 8][4], ds[INNER / 8][4];
+    float s[TILES][INNER / 8][4], ds[TILES][INNER / 8][4];
     clear(s);
     clear(ds);
-    multiply_rows<INNER>(s, k_tile, warp_row(), q_tile, unseen, INNER);
-    multiply_rows<INNER>(ds, v_tile, warp_row(), dy_tile, unseen, INNER);
+    multiply_rows<INNER>(s, k_tile, q_tile, unseen, INNER);
+    multiply_rows<INNER>(ds, v_tile, dy_tile, unseen, INNER);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int begin_seen = clamp_to(first_query(row + lane_row() + 8 * half, p) - query, INNER) - lane_column();
+    for (int t = 0; t < TILES; ++t)
 #pragma unroll
-      for (int j = 0; j < INNER / 8; ++j)
+      for (int half = 0; half < 2; ++half) {
+        const int seen_from =
+            clamp_to(first_query(row + 16 * t + 8 * half + lane_row(), p) - query, INNER) - lane_column();
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int column = 8 * j + lane_column() + i;
-          gradient_scores(s[j][2 * half + i], ds[j][2 * half + i], scale, logs[column], mean[column],
-                          8 * j + i >= begin_seen);
-        }
-    }
+        for (int j = 0; j < INNER / 8; ++j)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int column = 8 * j + lane_column() + i;
+            gradient_scores(s[t][j][2 * half + i], ds[t][j][2 * half + i], scale, logs[column], mean[column],
+                            8 * j + i >= seen_from);
+          }
+      }
     add_rows<INNER>(value_sums, s, dy_tile, unseen, INNER);
     add_rows<INNER>(key_sums, ds, q_tile, unseen, INNER);
   }
   wait_for_copies();
   __syncthreads();
-  store_results(key_sums, (float)p.scale, (float)p.scale, k_tile, head_of(dk, p, head), dk, first, p.keys);
-  store_results(value_sums, 1.f, 1.f, v_tile, head_of(dv, p, head), dv, first, p.keys);
+  float factors[TILES][2];
+  scale_all(factors, (float)p.scale);
+  store_results(key_sums, factors, k_tile, head_of(dk, p, head), dk, first, p.keys);
+  scale_all(factors, 1.f);
+  store_results(value_sums, factors, v_tile, head_of(dv, p, head), dv, first, p.keys);
 }
