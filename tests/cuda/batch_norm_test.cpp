@@ -103,7 +103,7 @@ TEST(CudaConv, TakesBiasAndReluAlong) {
 
 TEST(CudaBatchNorm, TextsCompile) {
   if (has_cuda()) GTEST_SKIP() << "compiled when they run";
-  for (const Case& c : {kCases[0], kCases[1], kCases[4], kCases[6]}) {
+  for (const Case& c : {kCases[1], kCases[6]}) {
     const TensorType x{c.dtype, c.shape}, parameter{c.dtype == f64 ? f64 : f32, {c.shape.back()}};
     cuda::claimed(residual_block, {x, parameter, parameter, x});
     cuda::claimed(norm_and_relu, {x, parameter, parameter, x});

@@ -57,18 +57,18 @@ class Cudnn : public testing::Test {
     if (cudnnGetVersion() < kFirstWithProperties) GTEST_SKIP() << "cuDNN " << cudnnGetVersion();
     gpu_ = h200();
   }
-  std::vector<std::string> tags(const DnnConv& conv) const {
+  std::vector<std::string> tags(const ConvSpec& conv) const {
     DnnConvGraph made(conv, gpu_);
     std::vector<std::string> found;
-    for (const dnn::Candidate& candidate : made.graph.candidates(conv.accept())) found.push_back(candidate.tag);
+    for (const dnn::Candidate& candidate : made.graph.candidates(accepted_for(conv))) found.push_back(candidate.tag);
     return found;
   }
   // How many of its suggestions cuDNN can make plans of.
-  std::size_t plans(const DnnConv& conv) const {
+  std::size_t plans(const ConvSpec& conv) const {
     DnnConvGraph made(conv, gpu_);
     std::size_t count = 0;
-    for (dnn::Candidate& candidate : made.graph.candidates(conv.accept()))
-      if (made.graph.plan(std::move(candidate), conv.accept())) ++count;
+    for (dnn::Candidate& candidate : made.graph.candidates(accepted_for(conv)))
+      if (made.graph.plan(std::move(candidate), accepted_for(conv))) ++count;
     return count;
   }
 
@@ -90,7 +90,7 @@ TEST_F(Cudnn, PlansEveryPassInEveryType) {
       for (const DType dtype : {f32, bf16, f16})
         for (const bool tf32 : {false, true}) {
           if (tf32 && dtype != f32) continue;
-          const DnnConv conv{{pass, square(sizes), false}, dtype, {}, tf32};
+          const ConvSpec conv{{pass, square(sizes), false}, dtype, {}, tf32};
           EXPECT_GT(plans(conv), 0u) << conv.key();
         }
 }
@@ -99,7 +99,7 @@ TEST_F(Cudnn, PlansBiasAndReluWithTheConvolution) {
   for (const Sizes& sizes : kSizes)
     for (const DType dtype : {f32, bf16, f16})
       for (const bool relu : {false, true}) {
-        const DnnConv conv{{ConvPass::forward, square(sizes), false}, dtype, {true, relu}, false};
+        const ConvSpec conv{{ConvPass::forward, square(sizes), false}, dtype, {true, relu}, false};
         EXPECT_GT(plans(conv), 0u) << conv.key();
       }
 }
@@ -113,7 +113,7 @@ TEST_F(Cudnn, F32LeavesTensorCoresOutUnlessTf32IsChosen) {
 
 // What is kept on disk names a way by its tag.
 TEST_F(Cudnn, SuggestsTheSameAgain) {
-  const DnnConv conv{{ConvPass::weight_grad, square(kSizes[2]), false}, bf16, {}, false};
+  const ConvSpec conv{{ConvPass::weight_grad, square(kSizes[2]), false}, bf16, {}, false};
   EXPECT_EQ(tags(conv), tags(conv));
 }
 

@@ -3,7 +3,6 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_epilogue.h"
-#include "backends/cuda/conv_plain.h"
 #include "backends/cuda/status.h"
 #include "base/text.h"
 
@@ -24,12 +23,12 @@ Prepared prepare_zeros(std::size_t bytes) {
   });
 }
 
-Prepared prepare_plain(const ConvCall& call, DType dtype, ConvEpilogue epilogue) {
-  PlainConv conv(call, dtype, epilogue);
-  const std::size_t scratch = conv.scratch_bytes();
+Prepared prepare_plain(const ConvSpec& spec) {
+  ConvWay way = own_way(spec);
+  const std::size_t scratch = way.scratch_bytes;
   return backend::prepared(
-      [conv = std::move(conv), bias = epilogue.bias](const RunArgs& args) {
-        conv.run(args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0], args.scratch);
+      [way = std::move(way), bias = spec.epilogue.bias](const RunArgs& args) {
+        way.run({args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]}, args.scratch);
       },
       scratch);
 }
@@ -38,7 +37,7 @@ Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& w
   Claim claim = Claim::of(cat("plain ", name(call.pass), with.text()), site.root(),
                           [call, epilogue = with.epilogue](const std::vector<Port>&, const std::vector<Port>& out) {
                             if (call.empty) return prepare_zeros(out[0].type.bytes());
-                            return prepare_plain(call, out[0].type.dtype, epilogue);
+                            return prepare_plain({call, out[0].type.dtype, epilogue});
                           });
   with.cover(claim);
   return claim;
@@ -47,10 +46,10 @@ Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& w
 Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
   const std::string who = cat("cudnn ", name(call.pass), with.text());
   const DType dtype = site.node().types[0].dtype;
-  const DnnConv conv{call, dtype, with.epilogue, dtype == f32 && site.choices().tf32};
-  if (const std::string refusal = refusal_of(conv); !refusal.empty()) return Claim::no(who, refusal);
+  const ConvSpec spec{call, dtype, with.epilogue, dtype == f32 && site.choices().tf32};
+  if (const std::string refusal = dnn_refusal(spec); !refusal.empty()) return Claim::no(who, refusal);
   Claim claim = Claim::of(
-      who, site.root(), [conv](const std::vector<Port>&, const std::vector<Port>&) { return prepare_dnn_conv(conv); });
+      who, site.root(), [spec](const std::vector<Port>&, const std::vector<Port>&) { return prepare_dnn_conv(spec); });
   with.cover(claim);
   return claim;
 }

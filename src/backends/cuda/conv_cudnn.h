@@ -1,32 +1,29 @@
 // Convolutions by cuDNN, with bias and ReLU.
 #pragma once
 
-#include "backends/cuda/conv_plain.h"
+#include "backend/backend.h"
+#include "backends/cuda/conv_way.h"
 #include "backends/cuda/cudnn.h"
 
 namespace varve::cuda {
 
-struct DnnConv {
-  ConvCall call;
-  DType dtype;
-  ConvEpilogue epilogue;
-  bool tf32 = false;
-
-  std::string key() const;  // everything that decides how it is best computed
-  dnn::Accept accept() const { return {.tensor_cores = tf32 || dtype != f32}; }
-};
+inline dnn::Accept accepted_for(const ConvSpec& spec) { return {.tensor_cores = spec.tensor_cores()}; }
 
 // The convolution as a graph, and which of its images are whose. `gpu` as for dnn::Graph.
 struct DnnConvGraph {
   dnn::Graph graph;
   std::int64_t x, w, y, bias = -1;
-  explicit DnnConvGraph(const DnnConv& conv, std::shared_ptr<const dnn::Descriptor> gpu = nullptr);
+  explicit DnnConvGraph(const ConvSpec& spec, std::shared_ptr<const dnn::Descriptor> gpu = nullptr);
 };
 
-// Why cuDNN will not do it; empty: it may.
-std::string refusal_of(const DnnConv& conv);
+// Plans for those that cuDNN finds to work after all, up to `most`.
+std::vector<ConvWay> dnn_ways(const ConvSpec& spec, const DnnConvGraph& made, std::vector<dnn::Candidate> candidates,
+                              std::size_t most);
 
-// Chosen among what cuDNN offers, by measurement. Falls back to our own kernel for operands that are not aligned.
-backend::Prepared prepare_dnn_conv(const DnnConv& conv);
+// Why cuDNN will not do it; empty: it may.
+std::string dnn_refusal(const ConvSpec& spec);
+
+// Chosen among what cuDNN offers and a product or our own kernel where that may be faster, by measurement.
+backend::Prepared prepare_dnn_conv(const ConvSpec& spec);
 
 }  // namespace varve::cuda

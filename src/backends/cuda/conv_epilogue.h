@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backends/cuda/conv_plain.h"
+#include "backends/cuda/conv_way.h"
 
 namespace varve::cuda {
 

@@ -64,14 +64,14 @@ std::size_t PlainConv::scratch_bytes() const {
   return parts_ > 1 ? static_cast<std::size_t>(parts_ * call_.shape.weights()) * sum_bytes(dtype_) : 0;
 }
 
-void PlainConv::run(const void* first, const void* second, const void* bias, void* out, void* scratch) const {
+void PlainConv::run(const ConvOperands& at, void* scratch) const {
   const bool weights = call_.pass == ConvPass::weight_grad;
   // The kernel reads dy before x for the gradient of the weights: rows of its product are filters.
-  conv_({.grid = tiles_ * parts_}, weights ? second : first, weights ? first : second, bias, out, scratch, call_.shape,
-        static_cast<int>(epilogue_.relu), part_terms_, parts_);
+  conv_({.grid = tiles_ * parts_}, weights ? at.second : at.first, weights ? at.first : at.second, at.bias, at.out,
+        scratch, call_.shape, static_cast<int>(epilogue_.relu), part_terms_, parts_);
   if (parts_ == 1) return;
   const std::int64_t count = call_.shape.weights();
-  sum_({.grid = divided_up(count, 256)}, static_cast<const void*>(scratch), out, count, parts_);
+  sum_({.grid = divided_up(count, 256)}, static_cast<const void*>(scratch), at.out, count, parts_);
 }
 
 }  // namespace varve::cuda

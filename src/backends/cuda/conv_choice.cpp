@@ -1,0 +1,188 @@
+// Which way a convolution is computed: the fastest that was measured, once for each problem.
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cublas.h"
+#include "backends/cuda/cudnn_tuning.h"
+#include "backends/cuda/status.h"
+#include "base/levers.h"
+#include "base/memory.h"
+
+namespace varve::cuda {
+namespace {
+
+using backend::RunArgs;
+
+constexpr std::size_t kMostTried = 10;
+
+// The first few that cuDNN suggests, and after them the first of every other engine.
+std::vector<dnn::Candidate> promising(std::vector<dnn::Candidate> candidates) {
+  constexpr std::size_t kFirst = 6;
+  std::vector<dnn::Candidate> kept;
+  for (dnn::Candidate& candidate : candidates) {
+    const bool met = std::any_of(kept.begin(), kept.end(),
+                                 [&](const dnn::Candidate& other) { return other.engine == candidate.engine; });
+    if (kept.size() < kFirst || (!met && kept.size() < kMostTried)) kept.push_back(std::move(candidate));
+  }
+  return kept;
+}
+
+// Operands that hold small numbers, in one piece of memory.
+class Trial {
+ public:
+  Trial(const ConvSpec& spec, std::size_t scratch) {
+    const ConvShape& s = spec.call.shape;
+    const std::size_t element = size_of(spec.dtype);
+    const std::size_t x = rounded(s.in_pixels() * s.in_channels, element), w = rounded(s.weights(), element);
+    const std::size_t y = rounded(s.out_pixels() * s.out_channels, element), bias = rounded(s.out_channels, element);
+    memory_ = context().allocate(x + w + y + bias + scratch);
+    auto* const at = static_cast<std::byte*>(memory_->address);
+    void *const at_x = at, *const at_w = at + x, *const at_y = at + x + w;
+    const void* at_bias = spec.epilogue.bias ? at + x + w + y : nullptr;
+    switch (spec.call.pass) {
+      case ConvPass::forward:
+        operands_ = {at_x, at_w, at_bias, at_y};
+        break;
+      case ConvPass::input_grad:
+        operands_ = {at_y, at_w, at_bias, at_x};
+        break;
+      case ConvPass::weight_grad:
+        operands_ = {at_x, at_y, at_bias, at_w};
+    }
+    scratch_ = at + x + w + y + bias;
+    // 0x3c in every byte is a small positive number in all of our types.
+    check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(at), 0x3c, x + w + y + bias, context().stream()),
+          "cuMemsetD8Async");
+  }
+  void run(const ConvWay& way) const { way.run(operands_, scratch_); }
+
+ private:
+  static std::size_t rounded(std::int64_t count, std::size_t element) {
+    constexpr std::size_t kRound = 256;
+    return (static_cast<std::size_t>(count) * element + kRound - 1) / kRound * kRound;
+  }
+  std::shared_ptr<ir::Remote> memory_;
+  ConvOperands operands_{};
+  void* scratch_ = nullptr;
+};
+
+// The number of the fastest; nothing when there is no memory left to try them.
+std::optional<std::size_t> measured(const ConvSpec& spec, const std::vector<ConvWay>& ways) {
+  std::size_t scratch = 0;
+  for (const ConvWay& way : ways) scratch = std::max(scratch, way.scratch_bytes);
+  try {
+    const Trial trial(spec, scratch);
+    std::vector<std::function<void()>> runs;
+    for (const ConvWay& way : ways) runs.emplace_back([&] { trial.run(way); });
+    return fastest_way(runs);
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
+}
+
+// ---- problems that this process has met
+
+class Problem {
+ public:
+  explicit Problem(const ConvSpec& spec)
+      : spec_(spec),
+        made_(spec),
+        candidates_(made_.graph.candidates(accepted_for(spec))),
+        known_(!candidates_.empty()) {}
+
+  bool known() const { return known_; }  // to cuDNN
+
+  const ConvWay& decide(bool tunes) {
+    if (!way_) way_ = decided(tunes);
+    candidates_.clear();
+    return *way_;
+  }
+
+ private:
+  ConvWay decided(bool tunes) {
+    const std::string problem = spec_.key() + (tunes ? "" : " untuned");
+    if (const std::optional<std::string> before = remembered_way(problem))
+      if (std::optional<ConvWay> way = named(*before)) return *way;
+    std::vector<ConvWay> ways = dnn_ways(
+        spec_, made_, tunes ? promising(std::move(candidates_)) : std::move(candidates_), tunes ? kMostTried : 1);
+    if (tunes) add_others(ways);
+    if (ways.empty()) ways.push_back(own_way(spec_));
+    const std::optional<std::size_t> best = tunes && ways.size() > 1 ? measured(spec_, ways) : std::nullopt;
+    const ConvWay& chosen = ways[best.value_or(0)];
+    remember_way(problem, chosen.tag, best.has_value());
+    return chosen;
+  }
+
+  void add_others(std::vector<ConvWay>& ways) const {
+    if (blas_refusal(spec_.dtype).empty())
+      if (std::optional<ConvWay> product = product_way(spec_)) ways.push_back(std::move(*product));
+    // Without tensor cores cuDNN has little for channels-last images; then ours may be the fastest.
+    if (!spec_.tensor_cores()) ways.push_back(own_way(spec_));
+  }
+
+  std::optional<ConvWay> named(const std::string& tag) {
+    std::vector<ConvWay> ways;
+    add_others(ways);
+    for (dnn::Candidate& candidate : made_.graph.candidates(accepted_for(spec_))) {
+      if (candidate.tag != tag) continue;
+      std::vector<dnn::Candidate> one;
+      one.push_back(std::move(candidate));
+      for (ConvWay& way : dnn_ways(spec_, made_, std::move(one), 1)) ways.push_back(std::move(way));
+    }
+    for (ConvWay& way : ways)
+      if (way.tag == tag) return std::move(way);
+    return std::nullopt;
+  }
+
+  ConvSpec spec_;
+  DnnConvGraph made_;
+  std::vector<dnn::Candidate> candidates_;
+  bool known_;
+  std::optional<ConvWay> way_;  // once it is decided
+};
+
+std::mutex problems_mutex;  // for all problems, and so that one is measured at a time
+
+Problem& problem_of(const ConvSpec& spec) {
+  static auto& all = *new std::map<std::string, Problem>;
+  return all.try_emplace(spec.key(), spec).first->second;
+}
+
+bool aligned(const ConvOperands& at) {
+  constexpr std::uintptr_t kAlignment = 16;
+  for (const void* address : {at.first, at.second, at.bias, static_cast<const void*>(at.out)})
+    if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string dnn_refusal(const ConvSpec& spec) {
+  if (!lever("cudnn")) return kLeftOut;
+  if (!dnn::refusal().empty()) return dnn::refusal();
+  if (spec.dtype == f64) return "f64";
+  if (spec.call.empty) return "an empty tensor";
+  const ConvShape& s = spec.call.shape;
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;  // what its kernels count elements with
+  if (std::max({s.in_pixels() * s.in_channels, s.out_pixels() * s.out_channels, s.weights()}) >= kMost)
+    return "more than 2^31 elements";
+  const std::lock_guard lock(problems_mutex);
+  return problem_of(spec).known() ? "" : "cuDNN has no engine for it";
+}
+
+backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {
+  const std::lock_guard lock(problems_mutex);
+  const ConvWay way = problem_of(spec).decide(lever("tuning"));
+  const ConvWay own = way.any_address ? way : own_way(spec);
+  return backend::prepared(
+      [way, own, bias = spec.epilogue.bias](const RunArgs& args) {
+        const ConvOperands at{args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]};
+        (way.any_address || aligned(at) ? way : own).run(at, args.scratch);
+      },
+      std::max(way.scratch_bytes, own.scratch_bytes));
+}
+
+}  // namespace varve::cuda
