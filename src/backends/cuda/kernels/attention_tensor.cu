@@ -20,9 +20,6 @@ __device__ __forceinline__ int lane_column() { return lane() % 4 * 2; }  // and 
 
 #ifdef VARVE_EMULATED
 __device__ __forceinline__ float power_of_2(float x) { return exp2f(x); }
-__device__ __forceinline__ u32 bf16_pair(float low, float high) {
-  return (u32)f32_to_bf16(low) | (u32)f32_to_bf16(high) << 16;
-}
 __device__ __forceinline__ u32 tf32_bits(float x) {
   const u32 bits = __float_as_uint(x);
   return (bits & 0x7fffffffu) > 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
@@ -46,11 +43,6 @@ __device__ __forceinline__ float power_of_2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-__device__ __forceinline__ u32 bf16_pair(float low, float high) {
-  u32 pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
 }
 __device__ __forceinline__ u32 tf32_bits(float x) {
   u32 bits;
