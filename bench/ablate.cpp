@@ -6,17 +6,18 @@
 
 namespace varve::bench {
 
-std::vector<Variant> variants(const std::string& precision) {
+std::vector<Variant> variants(const std::string& precision, const std::string& device) {
   std::vector<Variant> all = {{"", {}}};
   for (const Lever& lever : levers())
-    if (lever.name != "bf16" || precision == "bf16") all.push_back({lever.name, {{"VARVE_WITHOUT", lever.name}}});
+    if ((lever.name != "bf16" || precision == "bf16") && (!lever.gpu_only || device != "cpu"))
+      all.push_back({lever.name, {{"VARVE_WITHOUT", lever.name}}});
   all.push_back({"workspace", {{"VARVE_WORKSPACE_MB", "0"}}});
   return all;
 }
 
 std::vector<Record> ablate(const Driver& driver, const Setting& setting) {
   const DriverOptions& options = driver.options();
-  const std::vector<Variant> all = variants(setting.precision);
+  const std::vector<Variant> all = variants(setting.precision, setting.device);
   std::vector<Record> records;
   for (const Variant& variant : all) {
     records.push_back(driver.blank("ablate", setting, "varve"));

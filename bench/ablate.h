@@ -13,7 +13,7 @@ struct Variant {
       {};  // "" for the whole; else what is left out, or "workspace" for no scratch memory of convolutions
   std::map<std::string, std::string> environment = {};
 };
-std::vector<Variant> variants(const std::string& precision);
+std::vector<Variant> variants(const std::string& precision, const std::string& device);
 
 // A record of kind "ablate" for each variant: details.without names it, ratio_to_varve is its median over the whole's.
 std::vector<Record> ablate(const Driver& driver, const Setting& setting);

@@ -47,6 +47,7 @@ void add_training(Record& record, const Answer& answer) {
                             "seconds_to_target", "epochs_to_target", "energy_joules"})
     run[field] = answer.json.contains(field) ? ordered_json(answer.json[field]) : ordered_json(nullptr);
   run["busy_processors"] = answer.busy;
+  if (answer.gpu.is_object()) run["gpu"] = answer.gpu;
   record.details["runs"].push_back(run);
 }
 
@@ -69,6 +70,8 @@ void add_answer(Record& record, const Answer& answer) {
 std::string objection(const json& answer, const std::string& task) {
   for (const char* field : {"peak_bytes", "parameters", "cpu_seconds", "wall_seconds"})
     if (const auto it = answer.find(field); it != answer.end() && !it->is_number()) return cat(field, " is no number");
+  if (const auto timed = answer.find("timed"); timed != answer.end())
+    if (timed->size() != 2 || !timed->at(0).is_number() || !timed->at(1).is_number()) return "timed is not two times";
   for (const char* field : {"version", "reason"})
     if (const auto it = answer.find(field); it != answer.end() && !it->is_string()) return cat(field, " is no text");
   if (task == "step" || task == "infer") {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "bench/answers.h"
 #include "bench/flops.h"
+#include "bench/gpu_watch.h"
 #include "bench/machine_facts.h"
 #include "bench/verify.h"
 
@@ -27,19 +28,30 @@ double best_median(const Record& record, const std::string& mode) {
   return best;
 }
 
+// Of the processes that the median is of: means, and the most memory.
+void add_gpu_use(Record& record, const std::vector<nlohmann::ordered_json>& seen) {
+  std::map<std::string, std::vector<double>> values;
+  for (const std::size_t turn : record.best_turns())
+    if (turn < seen.size() && seen[turn].is_object())
+      for (const auto& [name, value] : seen[turn].items()) values[name].push_back(value);
+  for (const auto& [name, list] : values)
+    record.gpu[name] = name == "used_bytes" ? *std::max_element(list.begin(), list.end()) : mean(list);
+}
+
 }  // namespace
 
 // A framework at one setting.
 struct Driver::Turn {
   const Framework* framework;
   Record record;
-  std::vector<std::string> modes;          // still worth measuring
-  double cpu = 0, wall = 0;                // of all samples
-  std::vector<std::string> failures = {};  // of modes that gave nothing
+  std::vector<std::string> modes;                // still worth measuring
+  double cpu = 0, wall = 0;                      // of all samples
+  std::vector<nlohmann::ordered_json> gpu = {};  // of each process
+  std::vector<std::string> failures = {};        // of modes that gave nothing
 };
 
 Driver::Driver(DriverOptions options)
-    : options_(std::move(options)), commit_(source_commit()), machine_(machine_facts()) {}
+    : options_(std::move(options)), commit_(source_commit()), machine_(machine_facts()), gpu_(gpu_facts()) {}
 
 void Driver::say(const std::string& line) const {
   if (!options_.say) return;
@@ -57,7 +69,7 @@ Record Driver::blank(const std::string& kind, const Setting& setting, const std:
   r.batch = setting.batch, r.threads = setting.threads;
   r.precision = setting.precision, r.device = setting.device;
   r.flops = count_work(*setting.workload, setting.batch).step;
-  r.command = options_.command, r.commit = commit_, r.machine = machine_;
+  r.command = options_.command, r.commit = commit_, r.machine = machine_, r.gpu = gpu_;
   r.load = load_average(), r.time = iso_time(), r.seeds = {options_.seed};
   return r;
 }
@@ -106,6 +118,7 @@ void Driver::take_turn(Turn& turn, const Request& request, const std::string& wh
   r.status = "ok", r.reason = "";
   r.modes.push_back(request.mode);
   add_answer(r, answer);
+  turn.gpu.push_back(answer.gpu);
   turn.cpu += answer.json.value("cpu_seconds", 0.0), turn.wall += answer.json.value("wall_seconds", 0.0);
 }
 
@@ -115,6 +128,7 @@ std::vector<Record> Driver::finished(std::vector<Turn> turns) const {
     Record& r = turn.record;
     summarize(r);
     if (turn.wall > 0) r.utilisation = turn.cpu / (turn.wall * r.threads);
+    add_gpu_use(r, turn.gpu);
     double best = INFINITY;
     for (const std::string& mode : r.modes)
       if (const double ms = best_median(r, mode); ms < best) best = ms, r.mode = mode;
@@ -130,7 +144,7 @@ std::vector<Record> Driver::measure(const std::string& kind, const Setting& sett
   std::vector<Turn> turns;
   for (const std::string& name : names) {
     const Framework& framework = find_framework(name);
-    turns.push_back({&framework, blank(kind, setting, name), framework.modes});
+    turns.push_back({&framework, blank(kind, setting, name), framework.modes_on(setting.device)});
     if (!options_.all_modes) turns.back().modes.resize(1);
     if (const std::string why = missing(framework); !why.empty())
       turns.back().record.status = "missing", turns.back().record.reason = why, turns.back().modes.clear();

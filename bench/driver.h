@@ -61,7 +61,7 @@ class Driver {
 
   DriverOptions options_;
   std::string commit_;
-  nlohmann::ordered_json machine_;
+  nlohmann::ordered_json machine_, gpu_;
   std::size_t at_ = 0, of_ = 1;  // settings
   double before_ = 0;            // seconds that those before it took
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

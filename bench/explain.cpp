@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "bench/flops.h"
 #include "bench/network.h"
+#include "runtime/devices.h"
 #include "runtime/machine.h"
 
 namespace varve::bench {
@@ -33,7 +34,7 @@ std::string gap_words(const ExplainedRow& row, const Explanation& all) {
   std::string text = cat(row.op, " ", row.shape, " (", layers_text(row.origins), "): ", digits(row.ms, 2), " ms, ",
                          digits(100 * row.ms / all.step_ms, 1), "% of the step, ", digits(row.gap_ms(), 2),
                          " ms above its floor of ", digits(row.floor_ms(), 2), " ms (",
-                         computes ? cat("operations at ", std::lround(all.gflops), " GFLOP/s")
+                         computes ? cat("operations at ", std::lround(row.flops / row.flops_floor_ms / 1e6), " GFLOP/s")
                                   : cat("bytes at ", std::lround(all.gbps), " GB/s"),
                          "). Run by ", row.kernel, row.calls > 1 ? cat(", ", row.calls, " times") : "");
   if (row.refused.empty()) return text + ", the first kernel that was asked.";
@@ -42,7 +43,7 @@ std::string gap_words(const ExplainedRow& row, const Explanation& all) {
   return text + ".";
 }
 
-void add(std::vector<ExplainedRow>& rows, const ProfileRow& from, const runtime::MachinePeaks& peaks) {
+void add(std::vector<ExplainedRow>& rows, const ProfileRow& from) {
   auto row = std::find_if(rows.begin(), rows.end(), [&](const ExplainedRow& r) {
     return r.kernel == from.kernel && r.op == from.op && r.shape == from.shape;
   });
@@ -51,8 +52,9 @@ void add(std::vector<ExplainedRow>& rows, const ProfileRow& from, const runtime:
     row->origins.push_back(from.origin);
   ++row->calls;
   row->ms += from.ms;
-  row->flops_floor_ms += from.flops / (peaks.gflops * 1e6);
-  row->bytes_floor_ms += from.bytes / (peaks.gbps * 1e6);
+  row->flops += from.flops;
+  row->flops_floor_ms += from.flops_share * from.ms;  // each against the peak of its own types
+  row->bytes_floor_ms += from.bytes_share * from.ms;
 }
 
 }  // namespace
@@ -90,17 +92,18 @@ std::vector<std::string> largest_gaps(const Explanation& explanation) {
 
 Explanation explain(const Setting& setting, const ExplainOptions& options) {
   set_threads(setting.threads);
-  Network network(*setting.workload, {.precision = parse_precision(setting.precision)});
+  const ProductType products = parse_precision(setting.precision);
+  Network network(*setting.workload, {.precision = products, .device = setting.device});
   const Sample sample = synthetic_batch(*setting.workload, setting.batch, 0);
   auto step = network.step();
   for (int i = 0; i < 2; ++i) step(sample.x, sample.y).eval();  // compiled, memory touched
-  const runtime::MachinePeaks peaks = runtime::machine_peaks();
+  const runtime::MachinePeaks peaks = runtime::peaks_on(runtime::backend_named(setting.device).device(), products);
   const Profile profile = step.profile(options.repeats, sample.x, sample.y);
   const std::string account = step.text(sample.x, sample.y);
 
   Explanation e{.setting = setting, .gflops = peaks.gflops, .gbps = peaks.gbps, .step_ms = profile.total_ms};
   e.floor_ms = count_work(*setting.workload, setting.batch).step / (peaks.gflops * 1e6);
-  for (const ProfileRow& row : profile.rows) add(e.rows, row, peaks);
+  for (const ProfileRow& row : profile.rows) add(e.rows, row);
   for (ExplainedRow& row : e.rows) row.refused = refusals_of(account, row.kernel, row.op);
   std::stable_sort(e.rows.begin(), e.rows.end(), [](const auto& a, const auto& b) { return a.ms > b.ms; });
   e.gaps = largest_gaps(e);

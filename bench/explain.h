@@ -14,7 +14,8 @@ struct ExplainedRow {
   std::vector<std::string> origins = {};  // the layers it serves
   int calls = 0;
   double ms = 0;                                  // of all calls in a step
-  double flops_floor_ms = 0, bytes_floor_ms = 0;  // at the machine's measured peaks
+  double flops = 0;                               // of all calls
+  double flops_floor_ms = 0, bytes_floor_ms = 0;  // at the machine's peaks; on a GPU, at those of the operands' type
   std::vector<std::string> refused = {};          // kernels that were asked first, and why they would not
   double floor_ms() const;
   double gap_ms() const;  // above the floor; not below 0
@@ -22,7 +23,7 @@ struct ExplainedRow {
 
 struct Explanation {
   Setting setting = {};
-  double gflops = 0, gbps = 0;          // measured peaks, all threads
+  double gflops = 0, gbps = 0;          // peaks of the machine in the setting's precision, all threads
   double step_ms = 0;                   // of the kernels together
   double floor_ms = 0;                  // counted products at the peak
   std::vector<ExplainedRow> rows = {};  // the longest first

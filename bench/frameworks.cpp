@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "bench/answers.h"
+#include "bench/gpu_watch.h"
 #include "bench/scratch.h"
 #include "varve/io.h"
 
@@ -77,7 +78,7 @@ nlohmann::json read_answer(const Finished& done, const Request& request) {
 const std::vector<Framework>& frameworks() {
   static const std::vector<Framework> all = {
       {"varve", "", {"plain"}, ""},
-      {"torch", "torch_adapter.py", {"plain"}, "torch"},
+      {"torch", "torch_adapter.py", {"plain"}, "torch", {"graph", "compile-graph", "compile", "plain"}},
       {"torch-compile", "torch_adapter.py", {"plain"}, "torch"},
       {"keras-tensorflow", "keras_adapter.py", {"plain", "xla"}, "tensorflow"},
       {"keras-jax", "keras_adapter.py", {"plain"}, "jax"},
@@ -158,8 +159,13 @@ Answer ask(const Framework& framework, const Request& given, double limit_second
   command.limit_seconds = limit_seconds;
   if (framework.adapter.empty())
     for (const auto& [name, value] : environment) command.environment[name] = value;
+  GpuWatch watch(request.device);
+  command.meanwhile = [&watch] { watch.look(); };
   const Finished done = run(command);
-  return {read_answer(done, request), done.seconds, done.busy};
+  Answer answer{read_answer(done, request), done.seconds, done.busy};
+  if (const auto timed = answer.json.find("timed"); timed != answer.json.end())
+    answer.gpu = watch.between(timed->at(0), timed->at(1));
+  return answer;
 }
 
 }  // namespace varve::bench

@@ -12,9 +12,13 @@ namespace varve::bench {
 
 struct Framework {
   std::string name = {};
-  std::string adapter = {};             // a file of bench/adapters; "": Varve
-  std::vector<std::string> modes = {};  // each measured in processes of its own
-  std::string package = {};             // a folder of the environment's site-packages that must be there
+  std::string adapter = {};                 // a file of bench/adapters; "": Varve
+  std::vector<std::string> modes = {};      // each measured in processes of its own
+  std::string package = {};                 // a folder of the environment's site-packages that must be there
+  std::vector<std::string> gpu_modes = {};  // on a GPU, the most promising first; empty: the same
+  const std::vector<std::string>& modes_on(const std::string& device) const {
+    return device == "cpu" || gpu_modes.empty() ? modes : gpu_modes;
+  }
 };
 const std::vector<Framework>& frameworks();
 const Framework& find_framework(const std::string& name);  // Error with the nearest name
@@ -34,7 +38,8 @@ Command worker_command(const Framework& framework, const Request& request, const
 struct Answer {
   nlohmann::json json = {};
   double seconds = 0;
-  std::vector<double> busy = {};  // processors in use over its life
+  std::vector<double> busy = {};         // processors in use over its life
+  nlohmann::ordered_json gpu = nullptr;  // what its clock saw of the GPU (gpu_watch.h); null on the processor
   std::string status() const;
   bool ok() const { return status() == "ok"; }
 };

@@ -32,6 +32,7 @@ struct NetworkOptions {
   bool dropout = true;  // false: samples pass it unchanged, in training too
   std::int64_t seed = 0;
   double rate = 0;  // in place of the workload's; 0: that
+  std::string device = "cpu";
 };
 
 class Network {
@@ -54,7 +55,9 @@ class Network {
   Compiled<void, 0> update(const std::vector<Tensor>& gradients);
 
  private:
-  CompileOptions named(const std::string& name) const { return {.name = name, .tf32 = options_.precision.tf32}; }
+  CompileOptions named(const std::string& name) const {
+    return {.device = options_.device, .name = name, .tf32 = options_.precision.tf32};
+  }
 
   const Workload& workload_;
   NetworkOptions options_;

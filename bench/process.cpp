@@ -112,6 +112,7 @@ class Watched {
     while (!reaped(done)) {
       drain(50);
       sample(done);
+      if (command_.meanwhile) command_.meanwhile();
       if (seconds_since(start_) <= command_.limit_seconds || done.timed_out) continue;
       done.timed_out = true;
       kill(-pid_, SIGKILL);

@@ -1,6 +1,7 @@
 // Programs run aside, without a shell: within a time limit, on given processors, their last words kept.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@ struct Command {
   std::map<std::string, std::string> environment = {};  // added to this process's own
   std::vector<int> processors = {};                     // that it may run on; empty: all of this process's
   double limit_seconds = 600;
-  std::size_t tail_bytes = 4000;  // of its output, kept
+  std::size_t tail_bytes = 4000;         // of its output, kept
+  std::function<void()> meanwhile = {};  // called again and again until it ends
 };
 
 struct Finished {

@@ -130,6 +130,12 @@ Groups Record::best_processes() const {
   return best;
 }
 
+double Record::busy() const {
+  if (device == "cpu" || !gpu.is_object()) return utilisation;
+  const auto share = gpu.find("utilisation");
+  return share != gpu.end() && share->is_number() ? share->get<double>() : 0;
+}
+
 std::string Record::key() const {
   std::string what = cat(kind, " ", workload, " ", framework, " batch ", batch, " threads ", threads, " ranks ", ranks,
                          " ", precision, " ", device, " ", machine.value("cpu", ""));

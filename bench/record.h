@@ -40,6 +40,7 @@ struct Record {
   std::vector<std::int64_t> seeds = {0};
 
   bool ok() const { return status == "ok"; }
+  double busy() const;  // `utilisation`, or the GPU's where that was used; 0: unknown
   std::vector<double> samples() const { return pooled(processes); }
   // The processes that its median is of, by number: all of Varve's; of another framework the fastest one or, where each
   // is a whole training, all in the fastest one's mode.

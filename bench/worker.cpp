@@ -9,9 +9,11 @@
 #include <iostream>
 #include <new>
 
+#include "backend/device.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/devices.h"
 #include "varve/io.h"
 
 namespace varve::bench {
@@ -49,11 +51,22 @@ std::int64_t peak_resident() {
   return 0;
 }
 
+double clock_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+void wait_for(const Request& request) { synchronize(request.device); }
+
+std::int64_t peak_memory(const Request& request) {
+  const backend::Device* device = runtime::backend_named(request.device).device();
+  return device ? device->memory().peak : peak_resident();
+}
+
+// Weights are made by the processor, whatever they are trained on: programs bring them to the device.
 Network network_of(const Request& request) {
   return Network(find_workload(request.workload), {.precision = parse_precision(request.precision),
                                                    .dropout = request.dropout,
                                                    .seed = request.seed,
-                                                   .rate = request.rate});
+                                                   .rate = request.rate,
+                                                   .device = request.device});
 }
 
 TimingRules rules_of(const Request& request) {
@@ -64,30 +77,38 @@ TimingRules rules_of(const Request& request) {
           .max_seconds = request.max_seconds};
 }
 
-Timing time_calls(const std::function<void()>& call, const TimingRules& rules) {
+Timing time_calls(const std::function<void()>& call, const std::function<void()>& finish, const TimingRules& rules) {
   auto start = Clock::now();
   int warm = 0;
-  while (warm < std::max(rules.warmup_steps, 1) || seconds_since(start) < rules.warmup_seconds) call(), ++warm;
+  while (warm < std::max(rules.warmup_steps, 1) || seconds_since(start) < rules.warmup_seconds)
+    call(), finish(), ++warm;
   const double once = std::max(1e3 * seconds_since(start) / warm, 1e-4);
   Timing timing;
   timing.calls_per_sample = std::max<std::int64_t>(1, std::llround(std::ceil(rules.sample_ms / once)));
   start = Clock::now();
+  timing.begin = clock_seconds();
   const double cpu = cpu_seconds();
   for (double elapsed = 0;
        (static_cast<int>(timing.samples_ms.size()) < rules.samples || elapsed < rules.min_seconds) &&
        (elapsed < rules.max_seconds || timing.samples_ms.size() < 2);) {
     const auto begin = Clock::now();
     for (std::int64_t i = 0; i < timing.calls_per_sample; ++i) call();
+    finish();
     timing.samples_ms.push_back(1e3 * seconds_since(begin) / static_cast<double>(timing.calls_per_sample));
     elapsed = seconds_since(start);
   }
   timing.wall_seconds = seconds_since(start);
   timing.cpu_seconds = cpu_seconds() - cpu;
+  timing.end = clock_seconds();
   return timing;
 }
 
 ordered_json answer(const Request& request) {
-  if (request.device != "cpu") throw Error(cat("unsupported: this build has no device \"", request.device, "\"."));
+  try {
+    runtime::backend_named(request.device);
+  } catch (const Error& e) {
+    throw Error(cat("unsupported: ", e.what()));
+  }
   if (request.precision == "tf32" && request.device == "cpu")
     throw Error("unsupported: tf32 is of GPUs; a processor computes the same as with precision=f32.");
   set_threads(request.threads);
@@ -115,7 +136,8 @@ int run_worker(const std::string& request_path) {
     const std::string reason = e.what();
     written["status"] = reason.starts_with("unsupported") ? "unsupported" : "failed", written["reason"] = reason;
   }
-  if (!written.contains("peak_bytes")) written["peak_bytes"] = peak_resident();
+  if (!written.contains("peak_bytes"))
+    written["peak_bytes"] = written["status"] == "ok" ? peak_memory(request) : peak_resident();
   write_answer(request, written);
   if (written["status"] != "ok") std::cerr << written["reason"].get<std::string>() << '\n';
   return 0;

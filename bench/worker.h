@@ -30,12 +30,15 @@ void save_data(const Workload& workload, const std::string& path);
 
 // ---- what they share
 Network network_of(const Request& request);
+void wait_for(const Request& request);             // until its device has done everything that was started
+std::int64_t peak_memory(const Request& request);  // of its device; on the processor, of this process
 
 // Whole calls in samples: each the mean of as many calls as take 20 ms, until there are enough of them.
 struct Timing {
   std::vector<double> samples_ms = {};
   std::int64_t calls_per_sample = 1;
   double cpu_seconds = 0, wall_seconds = 0;  // of the samples
+  double begin = 0, end = 0;                 // of the samples, on the clock that all processes share
 };
 struct TimingRules {
   int warmup_steps = 2;
@@ -45,7 +48,9 @@ struct TimingRules {
   double sample_ms = 20;  // at least; 0: every call is a sample
 };
 TimingRules rules_of(const Request& request);
-Timing time_calls(const std::function<void()>& call, const TimingRules& rules);
+// A device may still be at work when a call returns: `finish` waits, once a sample.
+Timing time_calls(const std::function<void()>& call, const std::function<void()>& finish, const TimingRules& rules);
+double clock_seconds();  // of the clock that all processes share
 
 double cpu_seconds();          // of this process, all threads
 std::int64_t peak_resident();  // bytes, the most so far

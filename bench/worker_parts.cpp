@@ -53,7 +53,7 @@ Timing time_loading(const Workload& w, std::int64_t batch, const TimingRules& ru
       [&] {
         while (!now->next(taken)) now = std::make_unique<data::Loader>(loader());
       },
-      rules);
+      [] {}, rules);
 }
 
 }  // namespace
@@ -64,12 +64,13 @@ ordered_json time_parts(const Request& request) {
   const TimingRules rules = rules_of(request);
   auto forward = network.forward();
   auto gradients = network.gradients();
-  const Timing ahead = time_calls([&] { forward(sample.x, sample.y).item<float>(); }, rules);
-  const Timing both = time_calls([&] { gradients(sample.x, sample.y)[0].item<float>(); }, rules);
+  const auto wait = [&] { wait_for(request); };
+  const Timing ahead = time_calls([&] { forward(sample.x, sample.y).eval(); }, wait, rules);
+  const Timing both = time_calls([&] { gradients(sample.x, sample.y)[0].eval(); }, wait, rules);
   std::vector<Tensor> found = gradients(sample.x, sample.y);
   found.erase(found.begin());
   auto update = network.update(found);
-  const Timing applied = time_calls([&] { update(); }, rules);
+  const Timing applied = time_calls([&] { update(); }, wait, rules);
   ordered_json json{{"forward_ms", ahead.samples_ms},
                     {"gradient_ms", less(both.samples_ms, median(ahead.samples_ms))},
                     {"update_ms", applied.samples_ms},

@@ -55,6 +55,8 @@ ordered_json train_to_the_end(const Request& request) {
   const data::Dataset train = part_of(file, "train"), validation = part_of(file, "validation"),
                       test = part_of(file, "test");
   const train::Loss loss = network.workload().targets == Targets::input ? train::reconstruction : train::cross_entropy;
+  set_device(request.device);
+  const double begin = clock_seconds();
   const Spent spent;
   const train::History history = train::fit(network.model(), train,
                                             {.loss = loss,
@@ -65,6 +67,8 @@ ordered_json train_to_the_end(const Request& request) {
                                              .seed = request.seed,
                                              .precision = parse_precision(request.precision),
                                              .verbosity = train::Verbosity::quiet});
+  wait_for(request);
+  const double end = clock_seconds();
   const double seconds = spent.wall(), cpu = cpu_seconds() - spent.cpu;
   const double joules = spent.joules < 0 ? -1 : energy_joules() - spent.joules;
   const train::Score score = train::evaluate(
@@ -91,6 +95,7 @@ ordered_json train_to_the_end(const Request& request) {
           {"epochs_to_target", to_target},
           {"cpu_seconds", cpu},
           {"wall_seconds", seconds},
+          {"timed", {begin, end}},
           {"energy_joules", joules < 0 ? ordered_json(nullptr) : ordered_json(joules)},
           {"parameters", network.parameters()}};
 }

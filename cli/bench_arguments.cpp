@@ -12,7 +12,8 @@ process. Before others are compared with Varve, the losses of the first steps mu
 Examples:
   varve bench step fnn-mnist frameworks=varve            Varve alone
   varve bench step fcn5 alexnet threads=1,2              beside PyTorch and Keras
-  varve bench step frameworks=varve,torch,keras-tensorflow json=records.jsonl)";
+  varve bench step frameworks=varve,torch,keras-tensorflow json=records.jsonl
+  varve bench step device=cuda precision=tf32,bf16       on a GPU, beside PyTorch and JAX)";
 
 constexpr const char* kInferHelp =
     R"(At batch 1 the percentiles of a call, at the workload's own batch the samples a second, unless batch= says otherwise.

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "bench_cases.h"
 #include "commands.h"
+#include "runtime/devices.h"
 #include "runtime/machine.h"
 #include "text.h"
 #include "varve/tensor.h"
@@ -36,6 +37,11 @@ struct Around {
   bool steady() const { return std::min(before.gbps, after.gbps) > 0.85 * gbps(); }
 };
 
+backend::Device* current() { return runtime::backend_named(device()).device(); }
+
+// A processor's peaks change with what else it does; a GPU's are measured once.
+runtime::MachinePeaks peaks_now() { return current() ? runtime::peaks_on(current(), f32) : runtime::measure_peaks(); }
+
 Measured measure(const BenchCase& bench) {
   const Runner runner = bench.make();
   double flops = 0, bytes = 0;
@@ -44,11 +50,13 @@ Measured measure(const BenchCase& bench) {
     bytes += row.bytes;
   }
   runner.run();
+  synchronize();
   std::vector<double> times;
   double total = 0;
   while (static_cast<int>(times.size()) < kFewest || (total < kLongEnough && static_cast<int>(times.size()) < kMost)) {
     const auto start = std::chrono::steady_clock::now();
     runner.run();
+    synchronize();
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     total += times.back() / 1e3;
   }
@@ -92,9 +100,10 @@ class Report {
       shape_width_ = std::max(shape_width_, width(bench.shape));
     }
     if (json_) return;
-    std::cout << cpu_name() << " · " << device() << ", " << threads() << (threads() == 1 ? " thread" : " threads")
-              << " · peak " << fixed(peaks.gflops, 1) << " GFLOP/s, " << fixed(peaks.gbps, 1)
-              << " GB/s, measured now and again around each case\n\n"
+    std::cout << (current() ? current()->about().front().second : cpu_name()) << " · " << device() << ", " << threads()
+              << (threads() == 1 ? " thread" : " threads") << " · peak " << fixed(peaks.gflops, 1) << " GFLOP/s, "
+              << fixed(peaks.gbps, 1) << " GB/s" << (current() ? "" : ", measured now and again around each case")
+              << "\n\n"
               << padded("operator", op_width_ + 2) << padded("shape", shape_width_ + 2)
               << "       ms    GFLOP/s     GB/s  of peak\n"
               << std::flush;
@@ -126,7 +135,9 @@ class Report {
   }
 
   // Memory's peak says nothing about data that never leave the last cache.
-  static bool in_cache(const Measured& m) { return m.bytes < 2.0 * static_cast<double>(cache_sizes().l3); }
+  static bool in_cache(const Measured& m) {
+    return !current() && m.bytes < 2.0 * static_cast<double>(cache_sizes().l3);
+  }
 
   void print_json(const BenchCase& bench, const Measured& m, const Around& peaks) const {
     std::cout << nlohmann::ordered_json{{"op", bench.op},
@@ -169,14 +180,14 @@ int bench_ops(const BenchOptions& options) {
   warn_when_busy();
   Progress progress(2);
   progress.show("measuring the machine");
-  Around peaks{runtime::measure_peaks(), {}};
+  Around peaks{peaks_now(), {}};
   const Report report(cases, peaks.before, options.json);
   bool failed = false;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.show(cat(i + 1, "/", cases.size(), " ", cases[i].op, " ", cases[i].shape));
     try {
       const Measured measured = measure(cases[i]);
-      peaks.after = runtime::measure_peaks();
+      peaks.after = peaks_now();
       progress.clear();
       report.row(cases[i], measured, peaks);
       peaks.before = peaks.after;

@@ -16,7 +16,12 @@
 namespace varve::cli {
 namespace {
 
-const std::vector<std::string> kStandard = {"varve", "torch", "keras-tensorflow"};
+// Whom Varve is compared with unless somebody says.
+std::vector<std::string> standard(const SuiteOptions& options) {
+  const bool gpu_only = options.sweep.device == "cuda";
+  return gpu_only ? std::vector<std::string>{"varve", "torch", "jax"}
+                  : std::vector<std::string>{"varve", "torch", "keras-tensorflow"};
+}
 
 // A driver whose progress goes to stderr and whose records go to the file.
 class Run {
@@ -72,7 +77,7 @@ int verdict(const std::vector<bench::Record>& records) {
 }
 
 int bench_step(const SuiteOptions& options) {
-  const bench::Sweep sweep = sweep_of(options, kStandard);
+  const bench::Sweep sweep = sweep_of(options, standard(options));
   const std::vector<bench::Record> records = Run(options).measure("step", sweep);
   std::cout << comparison_table(records);
   return verdict(records);
@@ -90,7 +95,7 @@ int bench_train(const SuiteOptions& options) {
   if (real.sweep.workloads.empty())
     for (const bench::Workload& w : bench::workloads())
       if (!w.protocol.data.empty()) real.sweep.workloads.push_back(w.name);
-  const bench::Sweep sweep = sweep_of(real, kStandard);
+  const bench::Sweep sweep = sweep_of(real, standard(real));
   for (const bench::Setting& setting : sweep.settings)
     if (setting.workload->protocol.data.empty())
       throw UsageError(cat("workload '", setting.workload->name, "' has no data set of its own to train on."));
@@ -125,7 +130,7 @@ int bench_ablate(const SuiteOptions& options) {
 }
 
 int bench_infer(const SuiteOptions& options) {
-  bench::Sweep sweep = sweep_of(options, kStandard);
+  bench::Sweep sweep = sweep_of(options, standard(options));
   if (options.sweep.batch.empty()) {  // latency, then throughput
     std::vector<bench::Setting> both;
     for (bench::Setting setting : sweep.settings) {
@@ -143,7 +148,7 @@ int bench_infer(const SuiteOptions& options) {
 }
 
 int bench_verify(const SuiteOptions& options) {
-  const bench::Sweep sweep = sweep_of(options, kStandard);
+  const bench::Sweep sweep = sweep_of(options, standard(options));
   Progress progress(0);
   std::vector<std::vector<std::string>> rows = {{"workload", "framework", "parameters", "first losses", "apart", ""}};
   bool failed = false;

@@ -88,7 +88,7 @@ std::string setting_of(const Record& r) {
              r.device == "cpu" ? "" : " " + r.device);
 }
 
-std::string ms_text(double ms) { return fixed(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0); }
+std::string ms_text(double ms) { return fixed(ms, ms < 1 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0); }
 
 std::string comparison_table(const std::vector<Record>& records) {
   std::vector<Row> rows;

@@ -43,6 +43,16 @@ std::string mean_text(const std::vector<double>& values, double scale, int digit
   return values.size() < 2 ? middle : cat(middle, " ± ", fixed(scale * bench::deviation(values), digits));
 }
 
+// What the GPU used where there is one, else what the processor did.
+std::vector<double> joules_of(const Record& r) {
+  std::vector<double> values;
+  for (const std::size_t turn : r.best_turns())
+    if (const auto runs = r.details.find("runs"); runs != r.details.end() && turn < runs->size())
+      if (const auto gpu = runs->at(turn).find("gpu"); gpu != runs->at(turn).end() && gpu->contains("joules"))
+        values.push_back(gpu->at("joules"));
+  return values.empty() ? over_runs(r, "energy_joules") : values;
+}
+
 std::string share(double value) { return value > 0 ? fixed(100 * value, 0) + "%" : "-"; }
 
 }  // namespace
@@ -74,12 +84,12 @@ std::string training_table(const std::vector<Record>& records) {
   std::string notes;
   for (const Record& r : records) {
     if (!r.ok()) notes += cat("\n", setting_of(r), ", ", r.framework, " ", r.status, ": ", r.reason);
-    rows.push_back(
-        {setting_of(r), r.framework, mean_text(over_runs(r, "train_seconds"), 1, 1),
-         mean_text(over_runs(r, "test_seconds"), 1, 2), mean_text(over_runs(r, "test_accuracy"), 100, 2),
-         mean_text(over_runs(r, "epochs_to_target"), 1, 1), mean_text(over_runs(r, "seconds_to_target"), 1, 1),
-         r.peak_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(r.peak_bytes)) : "-", share(r.utilisation),
-         mean_text(over_runs(r, "energy_joules"), 1e-3, 2), r.ratio_to_varve > 0 ? fixed(r.ratio_to_varve, 2) : "-"});
+    rows.push_back({setting_of(r), r.framework, mean_text(over_runs(r, "train_seconds"), 1, 1),
+                    mean_text(over_runs(r, "test_seconds"), 1, 2), mean_text(over_runs(r, "test_accuracy"), 100, 2),
+                    mean_text(over_runs(r, "epochs_to_target"), 1, 1),
+                    mean_text(over_runs(r, "seconds_to_target"), 1, 1),
+                    r.peak_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(r.peak_bytes)) : "-", share(r.busy()),
+                    mean_text(joules_of(r), 1e-3, 2), r.ratio_to_varve > 0 ? fixed(r.ratio_to_varve, 2) : "-"});
   }
   return aligned(rows) + (notes.empty() ? "" : notes + "\n");
 }

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/text.h"
 #include "commands.h"
+#include "gpu.h"
 #include "text.h"
 #include "varve/compile.h"
 #include "varve/train.h"
@@ -43,6 +44,13 @@ Finding kernels() {
   return {State::warn, "built without oneDNN",
           "Convolutions and products use Varve's own kernels. Install libdnnl-dev and build again for faster ones."};
 #endif
+}
+
+// A machine without a GPU is in order.
+Finding graphics() {
+  const Gpu gpu = find_gpu();
+  return gpu.usable() ? Finding{State::ok, "cuda: " + gpu.str()}
+                      : Finding{State::ok, "no GPU is used", "device=cuda: " + gpu.why_not};
 }
 
 Finding cores() {
@@ -94,24 +102,34 @@ Finding data_folder() {
   return {State::ok, what};
 }
 
-Finding learning() {
+Finding learning_on(const std::string& where) {
   const data::Splits digits = data::digits({.train = 512, .test = 64});
   auto model = nn::sequential(nn::flatten(), nn::dense(32, {.activation = nn::relu}), nn::dense(10));
   const train::History history =
       train::fit(model, digits.train, {.epochs = 4, .batch = 64, .verbosity = train::Verbosity::quiet});
   const double first = history.epochs.front().value("loss"), last = history.epochs.back().value("loss");
-  const std::string what = cat("a small network learns: loss ", fixed(first, 3), " to ", fixed(last, 3));
+  const std::string what = cat("a small network learns on ", where, ": loss ", fixed(first, 3), " to ", fixed(last, 3));
   if (!(last < 0.8 * first))
-    return {State::fail, cat("a small network does not learn: loss ", fixed(first, 3), " to ", fixed(last, 3)),
+    return {State::fail,
+            cat("a small network does not learn on ", where, ": loss ", fixed(first, 3), " to ", fixed(last, 3)),
             "The build is broken: run its tests, and try VARVE_THREADS=1 and device=reference."};
   return {State::ok, what};
+}
+
+Finding learning() { return learning_on(device()); }
+
+Finding learning_there() {
+  set_device("cuda");
+  return learning_on("cuda");
 }
 
 }  // namespace
 
 int doctor() {
   bool failed = false;
-  for (const auto& check : {processor, kernels, cores, memory, disk, data_folder, learning}) {
+  std::vector<Finding (*)()> checks = {processor, kernels, graphics, cores, memory, disk, data_folder, learning};
+  if (find_gpu().usable()) checks.push_back(learning_there);
+  for (const auto& check : checks) {
     Finding finding{State::fail, ""};
     try {
       finding = check();

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/text.h"
 #include "commands.h"
+#include "gpu.h"
 #include "runtime/devices.h"
 #include "text.h"
 #include "varve/compile.h"
@@ -45,6 +46,7 @@ int info(const InfoOptions& options) {
                                         {"l2", caches.l2},
                                         {"l3", caches.l3},
                                         {"onednn", onednn()},
+                                        {"cuda", find_gpu().json()},
                                         {"backends", runtime::backend_names()},
                                         {"operators", operators().size()}}
                      .dump(2)
@@ -59,6 +61,7 @@ int info(const InfoOptions& options) {
                         {"threads", cat(threads())},
                         {"caches", cat(size(caches.l1d), ", ", size(caches.l2), ", ", size(caches.l3))},
                         {"oneDNN", onednn()},
+                        {"cuda", find_gpu().str()},
                         {"backends", joined(runtime::backend_names())},
                         {"operators", cat(operators().size())}});
   return kOk;

@@ -82,6 +82,10 @@ class Request:
     def bf16(self) -> bool:
         return self.precision == "bf16"
 
+    @property
+    def tf32(self) -> bool:
+        return self.precision == "tf32"
+
 
 @dataclass
 class Optimizer:
@@ -122,6 +126,14 @@ class Peer:
     def batch(self, x: np.ndarray, y: np.ndarray) -> Any:
         raise NotImplementedError
 
+    def hold(self, x: np.ndarray, y: np.ndarray) -> Any:
+        """A whole data set where batches are taken from quickest: on a GPU, in its memory."""
+        return x, y
+
+    def take(self, held: Any, chosen: np.ndarray) -> Any:
+        """The batch of these samples of what `hold` returned."""
+        return self.batch(held[0][chosen], held[1][chosen])
+
     def step(self, batch: Any) -> Any:
         """Forward, loss, gradient and update; returns the loss."""
         raise NotImplementedError
@@ -151,6 +163,10 @@ class Peer:
     def correct(self, outputs: Any, batch: Any) -> Any:
         """How many of the batch's targets have the largest output; a number or something that `value` takes."""
         raise NotImplementedError
+
+    def keep(self, loss: Any) -> Any:
+        """The loss of a step, safe from the steps after it."""
+        return loss
 
     def reset(self) -> None:
         """Sets the states that a stateful network carries from batch to batch to zero."""
@@ -190,6 +206,8 @@ def perform(request: Request, make: Callable[[Request], Peer]) -> dict[str, Any]
     try:
         if request.task not in tasks.TASKS:
             raise Unsupported(f"there is no task '{request.task}'; there are {', '.join(tasks.TASKS)}.")
+        if request.tf32 and request.device == "cpu":
+            raise Unsupported("tf32 is of GPUs; a processor computes the same as with precision=f32.")
         peer = make(request)
         slots = peer.slots()
         answer["parameters"] = sum(math.prod(slot.shape) for slot in slots)

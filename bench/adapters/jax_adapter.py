@@ -262,6 +262,8 @@ class Jax(common.Peer):
     def __init__(self, request: Request):
         self.workload, self.optimizer = request.workload, request.optimizer
         self.dtype = jnp.bfloat16 if request.bf16 else jnp.float32
+        if request.device == "cuda" and not request.bf16:  # left alone, JAX multiplies float32 in TF32
+            jax.config.update("jax_default_matmul_precision", "tensorfloat32" if request.tf32 else "highest")
         self.network, self.rate = FAMILIES[request.family], request.dropout_rate
         self.device = jax.devices()[0]
         scope = Scope(training=True, dtype=self.dtype)
@@ -273,7 +275,8 @@ class Jax(common.Peer):
         self.parameters, self.buffers = first
         self.moments = [tuple(jnp.zeros(m.shape) for _ in range(moments_of(self.optimizer))) for m in self.made[0]]
         self.count, self.key = jnp.zeros(()), jax.random.key(request.seed)
-        self.flags = {"mode": "jit", "donated": True, "device": self.device.device_kind, "compute": self.dtype.__name__}
+        self.flags = {"mode": "jit", "donated": True, "device": self.device.device_kind,
+                      "compute": self.dtype.__name__, "products": jax.config.jax_default_matmul_precision}
         value_and_grad = jax.value_and_grad(self.loss_of, has_aux=True)
 
         def step_once(parameters: Any, buffers: Any, moments: Any, count: Array, key: Array, x: Array, y: Array) -> Any:
@@ -319,6 +322,9 @@ class Jax(common.Peer):
 
     def batch(self, x: np.ndarray, y: np.ndarray) -> tuple[Array, Array]:
         return jax.device_put(x), jax.device_put(y)
+
+    def hold(self, x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
+        return (x, y) if self.device.platform == "cpu" else (jax.device_put(x), jax.device_put(y))
 
     def step(self, batch: Any) -> Array:
         loss, (self.parameters, self.moments, self.count, self.buffers, self.key) = self.step_function(

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +102,12 @@ def until_enough(request: Request) -> Iterator[int]:
         yield i
 
 
+def spent(cpu: float, wall: float) -> dict[str, Any]:
+    """Since those two points. `timed` is on the clock that all processes share: the driver watches the GPU by it."""
+    end = time.perf_counter()
+    return {"cpu_seconds": time.process_time() - cpu, "wall_seconds": end - wall, "timed": [wall, end]}
+
+
 # ---- tasks: each returns what it adds to the answer
 
 
@@ -127,8 +134,7 @@ def step(request: Request, peer: Peer) -> dict[str, Any]:
     k = math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda: fetch(run())), 1e-6))
     cpu, wall = time.process_time(), time.perf_counter()
     samples = [elapsed_ms(lambda: repeat(k, run, fetch)) / k for _ in until_enough(request)]
-    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": k, "loss": last,
-            "cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": k, "loss": last, **spent(cpu, wall)}
 
 
 def infer(request: Request, peer: Peer) -> dict[str, Any]:
@@ -141,8 +147,7 @@ def infer(request: Request, peer: Peer) -> dict[str, Any]:
     warm_up(request, peer, once)
     cpu, wall = time.process_time(), time.perf_counter()
     samples = [elapsed_ms(once) for _ in until_enough(request)]
-    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": 1,
-            "cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+    return {"first_ms": first, "samples_ms": samples, "steps_per_sample": 1, **spent(cpu, wall)}
 
 
 def parts(request: Request, peer: Peer) -> dict[str, Any]:
@@ -172,22 +177,31 @@ def parts(request: Request, peer: Peer) -> dict[str, Any]:
             "update_ms": taken["update"], "data_ms": taken["data"]}
 
 
-def accuracy(request: Request, peer: Peer, x: np.ndarray, y: np.ndarray) -> float | None:
-    if request.workload["targets"] == "input" or not len(x):
+@dataclass
+class Part:
+    """Training, validation or test samples, where the peer takes batches from."""
+
+    samples: int
+    targets: int
+    held: Any
+
+
+def accuracy(request: Request, peer: Peer, part: Part) -> float | None:
+    if request.workload["targets"] == "input" or not part.samples:
         return None
     peer.reset()
     counts = []
-    for at in range(0, len(x), request.batch):
-        batch = peer.batch(x[at : at + request.batch], y[at : at + request.batch])
+    for at in range(0, part.samples, request.batch):
+        batch = peer.take(part.held, np.arange(at, min(at + request.batch, part.samples)))
         counts.append(peer.correct(peer.infer(batch), batch))
-    return sum(peer.value(count) for count in counts) / y.size
+    return sum(peer.value(count) for count in counts) / part.targets
 
 
-def train_epoch(request: Request, peer: Peer, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> float:
+def train_epoch(request: Request, peer: Peer, part: Part, rng: np.random.Generator) -> float:
     """The mean loss. A stateful network reads the batches in their order: each goes on where the last one ended."""
-    order = np.arange(len(x)) if request.workload.get("stateful") else rng.permutation(len(x))
+    order = np.arange(part.samples) if request.workload.get("stateful") else rng.permutation(part.samples)
     peer.reset()
-    handles = [peer.step(peer.batch(x[chosen], y[chosen]))
+    handles = [peer.keep(peer.step(peer.take(part.held, chosen)))
                for chosen in np.split(order, range(request.batch, len(order), request.batch))]
     return float(np.mean([peer.value(loss) for loss in handles]))
 
@@ -197,15 +211,17 @@ def train(request: Request, peer: Peer) -> dict[str, Any]:
         raise ValueError("the task train needs 'data', a file of x_train, y_train, …; the request names none.")
     data, rng, energy = load_file(request.data), np.random.default_rng(request.seed), process.Energy()
 
-    def pair(part: str) -> tuple[np.ndarray, np.ndarray]:
-        x = data.get(f"x_{part}", np.empty(0))
-        return x, data.get(f"y_{part}", x)
+    def held(name: str) -> Part:
+        x = data.get(f"x_{name}", np.empty(0))
+        y = data.get(f"y_{name}", x)
+        return Part(len(x), y.size, peer.hold(x, y) if len(x) else None)
 
+    training, validation, testing = held("train"), held("validation"), held("test")
     cpu, wall, epochs, reached = time.process_time(), time.perf_counter(), [], None
     for epoch in range(1, request.epochs + 1):
         start = time.perf_counter()
-        loss = train_epoch(request, peer, *pair("train"), rng)
-        found = accuracy(request, peer, *pair("validation"))
+        loss = train_epoch(request, peer, training, rng)
+        found = accuracy(request, peer, validation)
         now = time.perf_counter()
         epochs.append({"epoch": epoch, "seconds": now - start, "loss": loss, "val_accuracy": found})
         if epoch == 1 and peer.pooled:
@@ -213,11 +229,12 @@ def train(request: Request, peer: Peer) -> dict[str, Any]:
         if reached is None and request.target is not None and found is not None and found >= request.target:
             reached = (now - wall, epoch)
     trained = time.perf_counter()
-    test = accuracy(request, peer, *pair("test"))
+    test = accuracy(request, peer, testing)
     end = time.perf_counter()
     return {"epochs": epochs, "train_seconds": trained - wall, "test_seconds": end - trained, "test_accuracy": test,
             "seconds_to_target": reached[0] if reached else None, "epochs_to_target": reached[1] if reached else None,
-            "cpu_seconds": time.process_time() - cpu, "wall_seconds": end - wall, "energy_joules": energy.joules()}
+            "cpu_seconds": time.process_time() - cpu, "wall_seconds": end - wall, "timed": [wall, trained],
+            "energy_joules": energy.joules()}
 
 
 TASKS: dict[str, Callable[[Request, Peer], dict[str, Any]]] = {

@@ -1,4 +1,5 @@
-"""PyTorch: `torch` runs eagerly, `torch-compile` compiles forward, loss and gradient with Inductor.
+"""PyTorch: `torch` runs eagerly, `torch-compile` compiles forward, loss and gradient with Inductor. On a GPU `torch` has
+modes: `plain` (eager), `compile`, and `graph` and `compile-graph`, which capture the whole step in one CUDA graph.
 
 Images are channels last: a batch is a view of Varve's N×H×W×C, and so is its flattening, so no weight is permuted.
 """
@@ -19,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+
+import cuda_graph
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
@@ -236,7 +239,7 @@ def module_slots(module: nn.Module) -> list[Slot]:
 # ---- the peer
 
 
-def fused_optimizer(o: common.Optimizer, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def fused_optimizer(o: common.Optimizer, parameters: list[nn.Parameter], graph: bool) -> torch.optim.Optimizer:
     if o.name == "sgd":
         return torch.optim.SGD(parameters, lr=o.rate, momentum=o.momentum, nesterov=o.nesterov,
                                weight_decay=o.weight_decay, fused=True)
@@ -244,7 +247,7 @@ def fused_optimizer(o: common.Optimizer, parameters: list[nn.Parameter]) -> torc
     if o.name not in kinds:
         raise Unsupported(f"the optimiser {o.name} has no counterpart here.")
     return kinds[o.name](parameters, lr=o.rate, betas=(o.beta1, o.beta2), eps=o.epsilon,
-                         weight_decay=o.weight_decay, fused=True)
+                         weight_decay=o.weight_decay, fused=True, capturable=graph)
 
 
 class Torch(common.Peer):
@@ -256,29 +259,51 @@ class Torch(common.Peer):
         torch.set_num_interop_threads(1)
         torch.set_flush_denormal(True)
         torch.manual_seed(request.seed)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        torch.set_float32_matmul_precision("high" if request.tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = request.tf32
         torch.backends.cudnn.benchmark = True
         self.device, self.bf16 = torch.device(request.device), request.bf16
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise Unsupported("this PyTorch finds no GPU.")
+        self.compiled = request.framework == "torch-compile" or request.mode in ("compile", "compile-graph")
+        self.captured = request.mode in ("graph", "compile-graph")
+        if self.captured and (why := cuda_graph.refusal(request)):
+            raise Unsupported(why)
         self.targets, self.recurrent = request.workload["targets"], request.family in ("lm", "classifier")
         self.model = FAMILIES[request.family](request.workload, request.dropout_rate)
         self.model.to(self.device, memory_format=torch.channels_last).train()
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer, self.clip = fused_optimizer(request.optimizer, self.parameters), request.optimizer.clip_norm
-        compiled = request.framework == "torch-compile"
-        self.loss = torch.compile(self.loss_of) if compiled else self.loss_of
-        self.outputs = torch.compile(self.model) if compiled else self.model
-        self.flags = {"mode": "compile" if compiled else "eager", "channels_last": True, "fused_optimizer": True,
-                      "flush_denormal": True, "autocast": "bf16" if self.bf16 else None,
-                      "tf32": self.device.type == "cuda", "mkldnn": torch.backends.mkldnn.is_available()}
+        self.optimizer = fused_optimizer(request.optimizer, self.parameters, self.captured)
+        self.clip = request.optimizer.clip_norm
+        self.loss = torch.compile(self.loss_of) if self.compiled else self.loss_of
+        self.outputs = torch.compile(self.model) if self.compiled else self.model
+        self.step_graph = cuda_graph.Graph(self.step_once) if self.captured else None
+        self.infer_graph = cuda_graph.Graph(self.infer_once) if self.captured else None
+        self.flags = {"mode": "compile" if self.compiled else "eager", "channels_last": True, "fused_optimizer": True,
+                      "flush_denormal": True, "autocast": "bf16" if self.bf16 else None, "tf32": request.tf32,
+                      "mkldnn": torch.backends.mkldnn.is_available(), "cuda_graph": self.captured}
 
     def slots(self) -> list[Slot]:
         return module_slots(self.model)
 
     def batch(self, x: np.ndarray, y: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        xt, yt = torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device)
+        return self.shaped(torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device))
+
+    def shaped(self, xt: torch.Tensor, yt: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self.targets != "input":
             return xt.permute(0, 3, 1, 2) if xt.dim() == 4 else xt, yt.long()
         return xt.flatten(1), xt.flatten(1)
+
+    def hold(self, x: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
+        if self.device.type == "cpu":
+            return x, y
+        return torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device)
+
+    def take(self, held: Any, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.device.type == "cpu":
+            return super().take(held, chosen)
+        rows = torch.from_numpy(chosen).to(self.device, non_blocking=True)
+        return self.shaped(held[0][rows], held[1][rows])
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
@@ -306,19 +331,43 @@ class Torch(common.Peer):
             torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
 
-    def step(self, batch: Any) -> torch.Tensor:
+    def step_once(self, batch: Any) -> torch.Tensor:
         loss, gradients = self.gradients(batch)
         self.update(gradients)
         return loss.detach()
+
+    def step(self, batch: Any) -> torch.Tensor:
+        if not self.step_graph:
+            return self.step_once(batch)
+        self.set_training(True)  # a replay does not ask
+        try:
+            return self.step_graph(batch)
+        except RuntimeError as error:
+            if not self.compiled or self.step_graph.graph:
+                raise
+            self.without_graph(error)
+            return self.step_once(batch)
+
+    def without_graph(self, error: Exception) -> None:
+        """What was compiled could not be captured: PyTorch's own way to put it into graphs, the optimiser apart."""
+        self.loss = torch.compile(self.loss_of, mode="reduce-overhead")
+        self.step_graph = None
+        self.flags |= {"mode": "reduce-overhead", "cuda_graph": False, "capture_failed": str(error)[:300]}
+
+    def keep(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone() if self.captured else loss
 
     def forward(self, batch: Any) -> torch.Tensor:
         self.set_training(True)
         return self.loss(*batch).detach()
 
-    def infer(self, batch: Any) -> torch.Tensor:
+    def infer_once(self, batch: Any) -> torch.Tensor:
         self.set_training(False)
         with torch.inference_mode(), self.autocast():
             return self.outputs(batch[0])
+
+    def infer(self, batch: Any) -> torch.Tensor:
+        return self.infer_graph(batch) if self.infer_graph else self.infer_once(batch)
 
     def correct(self, outputs: torch.Tensor, batch: Any) -> torch.Tensor:
         return (outputs.argmax(-1) == batch[1]).sum()

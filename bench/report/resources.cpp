@@ -55,10 +55,11 @@ Cell memory_cell(const Record& record, const Comparison& row) {
 }
 
 Cell busy_cell(const Record& record, const Comparison&) {
-  if (!(record.utilisation > 0)) return absent("not measured");
+  const double busy = record.busy();
+  if (!(busy > 0)) return absent("not measured");
   std::string rate;
   if (record.flops > 0 && record.ms_median > 0) rate = short_number(record.flops / record.ms_median / 1e6) + " GFLOP/s";
-  return {page::fixed(100 * record.utilisation, 0) + "%", rate};
+  return {page::fixed(100 * busy, 0) + "%", rate};
 }
 
 }  // namespace
@@ -66,7 +67,9 @@ Cell busy_cell(const Record& record, const Comparison&) {
 Section memory_section(const Facts& facts) {
   Section section{.id = "memory",
                   .title = "Memory",
-                  .intro = "The most memory that the whole process held at once, interpreter and libraries included."};
+                  .intro =
+                      "On a processor the most memory that the whole process held at once, interpreter and libraries "
+                      "included; on a GPU the most of its memory that the framework had given to tensors."};
   for (const Place& place : facts.main_places("step")) {
     const std::string cards = memory_cards(facts, facts.main_comparisons("step", place));
     if (cards.empty()) continue;
@@ -84,14 +87,14 @@ Section utilisation_section(const Facts& facts) {
       .id = "utilisation",
       .title = "Use of the processor",
       .intro =
-          "Share of the threads' time in which they ran, and the step's counted operations a second. A busy "
-          "thread is not a useful one: spinning counts as busy."};
+          "Share of the threads' time in which they ran, or of the time in which a GPU ran any kernel, and the step's "
+          "counted operations a second. A busy thread is not a useful one: spinning counts as busy."};
   for (const Place& place : facts.main_places("step")) {
     const auto rows = facts.main_comparisons("step", place);
     const bool usual = place.precision == "f32";
     const bool any = std::any_of(rows.begin(), rows.end(), [](const Comparison& row) {
       return std::any_of(row.records.begin(), row.records.end(),
-                         [](const auto& each) { return each.second->utilisation > 0; });
+                         [](const auto& each) { return each.second->busy() > 0; });
     });
     if (any)
       section.blocks.push_back({.table = per_framework(facts, place, "Utilisation, " + place.str(), busy_cell),

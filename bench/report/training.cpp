@@ -55,8 +55,7 @@ std::vector<Cell> training_row(const Comparison& row, const Record& record) {
   cells.push_back(target_cell(record));
   cells.push_back(record.peak_bytes > 0 ? Cell(short_number(static_cast<double>(record.peak_bytes) / 1e6))
                                         : absent("not measured"));
-  cells.push_back(record.utilisation > 0 ? Cell(page::fixed(100 * record.utilisation, 0) + "%")
-                                         : absent("not measured"));
+  cells.push_back(record.busy() > 0 ? Cell(page::fixed(100 * record.busy(), 0) + "%") : absent("not measured"));
   if (!joules.empty()) cells.back().small = short_number(mean(joules)) + " J";
   return cells;
 }

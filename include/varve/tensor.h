@@ -197,8 +197,12 @@ bool tracing();  // whether this thread is recording a program: values cannot be
 
 // ---- where programs run
 
-void set_device(const std::string& name);  // "cpu", "reference", "null"; throws Error listing the known ones
+void set_device(
+    const std::string& name);  // "cpu", "cuda", "cuda:1", "reference", "null"; throws Error: unknown, or why not
 std::string device();
+// Until everything that was started on a device ("": the current one) has ended; throws what went wrong there. Reading
+// a value waits by itself: this is for clocks.
+void synchronize(const std::string& device = "");
 
 // ---- templates
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -30,6 +32,14 @@ struct DeviceMemory {
   std::int64_t held = 0, peak = 0, total = 0;  // bytes of our allocator now and at most; bytes of the device
 };
 
+// What a device can do at best: the measure of every speed claim.
+struct DevicePeaks {
+  double gbps = 0;                     // bytes read and written by a large copy within it; measured
+  double f32 = 0, tf32 = 0, bf16 = 0;  // GFLOP/s of products in each precision; as its maker says
+};
+
+using DeviceFacts = std::vector<std::pair<std::string, std::string>>;  // name, value, for people
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -52,6 +62,8 @@ class Device {
   virtual void share(ErrorWord& errors) = 0;  // kernels given this word can note in it
   virtual std::vector<double> time(const std::vector<std::function<void()>>& pieces) = 0;  // runs them, seconds of each
   virtual DeviceMemory memory() const = 0;
+  virtual DevicePeaks peaks() = 0;        // measured at the first call
+  virtual DeviceFacts about() const = 0;  // the device, its driver, and the libraries that kernels come from
 };
 
 }  // namespace varve::backend

@@ -22,10 +22,14 @@ void check_known(std::string_view name) {
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all = {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
-      {"launches", "small generated groups that begin or end a program in one launch on a GPU"},
-      {"cublas", "products by cuBLASLt on a GPU instead of our own kernel"},
-      {"cudnn", "convolutions by cuDNN on a GPU instead of our own kernel"},
-      {"tuning", "the fastest of the algorithms that a GPU's libraries propose instead of the first"},
+      {.name = "launches",
+       .doc = "small generated groups that begin or end a program in one launch on a GPU",
+       .gpu_only = true},
+      {.name = "cublas", .doc = "products by cuBLASLt on a GPU instead of our own kernel", .gpu_only = true},
+      {.name = "cudnn", .doc = "convolutions by cuDNN on a GPU instead of our own kernel", .gpu_only = true},
+      {.name = "tuning",
+       .doc = "the fastest of the algorithms that a GPU's libraries propose instead of the first",
+       .gpu_only = true},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},

@@ -15,6 +15,7 @@ inline constexpr const char* kLeftOut = "left out by VARVE_WITHOUT";  // as a re
 
 struct Lever {
   std::string name, doc;
+  bool gpu_only = false;
 };
 const std::vector<Lever>& levers();
 

@@ -21,6 +21,7 @@ struct Unit {
 struct Draft {
   ir::Graph graph;
   const backend::Backend* backend = nullptr;
+  backend::Choices choices = {};
   std::vector<Layout> input_layouts;
   std::unordered_map<const ir::Node*, std::size_t> input_at;  // place of each input node
   std::vector<bool> parameters;       // per input: a variable, which may lie in a private layout

@@ -34,6 +34,7 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
   const Trace recording;  // decompositions record nodes that nobody may evaluate
   Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts), choices);
   draft.parameters = parameters;
+  draft.choices = choices;
   if (backend.fuses()) fuse(draft);
   resolve_views(draft);
   choose_layouts(draft);

@@ -58,6 +58,7 @@ struct Plan {
   std::size_t arena_bytes = 0;
   std::string text, graphviz;  // the graph as compiled
   std::string explain;         // who claimed what, who refused and why
+  backend::Choices choices;
   bool executes = true;
   backend::Device* device = nullptr;  // where kernels run and operands lie; null: the processor
 };

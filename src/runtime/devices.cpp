@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "backend/device.h"
 #include "base/text.h"
 #include "runtime/plugin.h"
 #include "varve/tensor.h"
@@ -86,6 +87,10 @@ void set_device(const std::string& name) {
 std::string device() {
   const std::lock_guard lock(device_mutex);
   return current_device();
+}
+
+void synchronize(const std::string& name) {
+  if (backend::Device* device = runtime::backend_named(name.empty() ? varve::device() : name).device()) device->wait();
 }
 
 }  // namespace varve

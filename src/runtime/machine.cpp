@@ -189,4 +189,11 @@ MachinePeaks machine_peaks() {
   return entry->second;
 }
 
+MachinePeaks peaks_on(backend::Device* device, ProductType products) {
+  if (!device) return machine_peaks();
+  const backend::DevicePeaks peaks = device->peaks();
+  const bool half = products == bf16 || products == f16;
+  return {half ? peaks.bf16 : products == tf32 ? peaks.tf32 : peaks.f32, peaks.gbps};
+}
+
 }  // namespace varve::runtime

@@ -1,5 +1,8 @@
-// What this machine can do at best, measured: the measure of every speed claim.
+// What this machine, or a device in it, can do at best: the measure of every speed claim.
 #pragma once
+
+#include "backend/device.h"
+#include "varve/precision.h"
 
 namespace varve::runtime {
 
@@ -9,5 +12,6 @@ struct MachinePeaks {
 };
 MachinePeaks measure_peaks();  // now: memory bandwidth drifts on shared machines
 MachinePeaks machine_peaks();  // measured once for each number of threads, about 0.3 s
+MachinePeaks peaks_on(backend::Device* device, ProductType products);  // null: machine_peaks()
 
 }  // namespace varve::runtime

@@ -8,9 +8,18 @@
 
 namespace varve {
 namespace runtime {
+namespace {
+
+// What a kernel multiplies in: the type of the first floating-point operand.
+ProductType products_of(const compiler::PlanStep& step, bool rounded) {
+  for (const backend::Port& port : step.in_ports)
+    if (is_floating(port.type.dtype)) return {port.type.dtype, rounded && port.type.dtype == f32};
+  return f32;
+}
+
+}  // namespace
 
 Profile make_profile(const compiler::Plan& plan, const std::vector<double>& seconds, int repeats) {
-  const MachinePeaks peaks = machine_peaks();
   Profile profile;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const compiler::PlanStep& step = plan.steps[s];
@@ -20,6 +29,7 @@ Profile make_profile(const compiler::Plan& plan, const std::vector<double>& seco
     row.flops = step.cost.flops;
     row.bytes = step.cost.bytes;
     if (per_call > 0) {
+      const MachinePeaks peaks = peaks_on(plan.device, products_of(step, plan.choices.tf32));
       row.flops_share = row.flops / per_call / (peaks.gflops * 1e9);
       row.bytes_share = row.bytes / per_call / (peaks.gbps * 1e9);
     }

@@ -106,10 +106,16 @@ TEST(Worker, FailuresAreWritten) {
   const json said = json::parse(load_text(folder / "r.json"));
   EXPECT_EQ(said.at("status"), "failed");
   EXPECT_NE(said.at("reason").get<std::string>().find("sing"), std::string::npos);
-  request.task = "step", request.device = "cuda";
+  request.task = "step", request.device = "cuda:99";
   std::ofstream(folder / "q.json") << request_json(request).dump();
   run_worker(folder / "q.json");
   EXPECT_EQ(json::parse(load_text(folder / "r.json")).at("status"), "unsupported");
+}
+
+TEST(Worker, ProcessorsHaveNoTf32) {
+  Request request = small("step");
+  request.precision = "tf32";
+  EXPECT_THROW(answer(request), Error);
 }
 
 TEST(Worker, DamagedRequestsAreRefusedByName) {

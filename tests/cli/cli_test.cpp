@@ -84,6 +84,8 @@ TEST(Cli, InfoNamesBuildAndMachine) {
   EXPECT_GE(info["threads"], 1);
   EXPECT_EQ(info["operators"], varve::operators().size());
   EXPECT_TRUE(contains(varve_command("info").out, "backends"));
+  EXPECT_TRUE(info["cuda"]["usable"].is_boolean());
+  EXPECT_EQ(info["cuda"]["usable"].get<bool>(), !info["cuda"].contains("reason"));
 }
 
 TEST(Cli, OpsListsEveryOperatorAndWhoRunsIt) {

@@ -47,6 +47,8 @@ class Context final : public backend::Device {
   void share(backend::ErrorWord& errors) override;
   std::vector<double> time(const std::vector<std::function<void()>>& pieces) override;
   backend::DeviceMemory memory() const override;
+  backend::DevicePeaks peaks() override;
+  backend::DeviceFacts about() const override;
 
   void make_current() const;  // for this thread's calls of the libraries
 
