@@ -4,17 +4,6 @@
 struct Moments {
   S count;
   S mean[VEC], squares[VEC];
-  __device__ __forceinline__ void add(S other_count, const S* other_mean, const S* other_squares) {
-    S all = count + other_count;
-    S share = all > 0 ? other_count / all : (S)0;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i) {
-      S apart = other_mean[i] - mean[i];
-      mean[i] += apart * share;
-      squares[i] += other_squares[i] + apart * apart * (count * share);
-    }
-    count = all;
-  }
 };
 
 // A thread's own rows: distances from its first value are small where values are far from zero.
@@ -66,6 +55,13 @@ __device__ __forceinline__ Moments own_moments(const T* x, const Place& at, i64 
   return m;
 }
 
+// Sum over the lanes of a warp that have the same channels.
+__device__ __forceinline__ S over_warp(S v) {
+#pragma unroll
+  for (int d = X; d < 32; d <<= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+
 // Mean and squares of a part, [part][2][channels]; how many rows it has follows from its number.
 extern "C" __global__ void __launch_bounds__(1024)
     bn_moments(const T* x, S* parts, i64 rows, i64 channels, i64 part_rows) {
@@ -73,29 +69,14 @@ extern "C" __global__ void __launch_bounds__(1024)
   __shared__ S means[kGroups][kWidth], squares[kGroups][kWidth], counts[kGroups];
   Place at(rows, channels, part_rows);
   Moments m = own_moments(x, at, channels);
-  for (int d = X; d < 32; d <<= 1) {
-    S count = __shfl_xor_sync(0xffffffffu, m.count, d);
-    S mean[VEC], square[VEC];
+  S count = over_warp(m.count);
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) {
-      mean[i] = __shfl_xor_sync(0xffffffffu, m.mean[i], d);
-      square[i] = __shfl_xor_sync(0xffffffffu, m.squares[i], d);
-    }
-    // Both lanes compute the sum of the lower and the upper one, in this order.
-    if (threadIdx.x & d) {
-      Moments lower;
-      lower.count = count;
-#pragma unroll
-      for (int i = 0; i < VEC; ++i) {
-        lower.mean[i] = mean[i];
-        lower.squares[i] = square[i];
-      }
-      lower.add(m.count, m.mean, m.squares);
-      m = lower;
-    } else {
-      m.add(count, mean, square);
-    }
+  for (int i = 0; i < VEC; ++i) {
+    S sum = over_warp(m.count * m.mean[i]), mean = count > 0 ? sum / count : (S)0, apart = m.mean[i] - mean;
+    m.squares[i] = over_warp(m.squares[i] + m.count * (apart * apart));
+    m.mean[i] = mean;
   }
+  m.count = count;
   int group = X < 32 ? (int)threadIdx.x / 32 : at.row, lane = (int)threadIdx.x % X;
   if (X >= 32 || threadIdx.x % 32 < X) {
 #pragma unroll
@@ -109,8 +90,10 @@ extern "C" __global__ void __launch_bounds__(1024)
   int channel = at.slice * kWidth + (int)threadIdx.x;
   if (threadIdx.x >= kWidth || channel >= channels) return;
   S mean = 0, square = 0;
+#pragma unroll 8
   for (int g = 0; g < kGroups; ++g) mean += counts[g] * means[g][threadIdx.x];
   mean /= (S)(at.last_row - at.first_row);
+#pragma unroll 8
   for (int g = 0; g < kGroups; ++g) {
     S apart = means[g][threadIdx.x] - mean;
     square += squares[g][threadIdx.x] + counts[g] * (apart * apart);

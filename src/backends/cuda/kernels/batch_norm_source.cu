@@ -2,6 +2,9 @@
 // 1 where its output y is above 0; 2 where what the norm gave is, computed again from x. MORE: 1 when two gradients are
 // added before.
 
+// Rows that a thread has on their way: the more bytes, the better memory is used, as far as registers go.
+const int kRowsAtOnce = VEC * sizeof(T) < 16 && !MORE && PASSING != 1 ? 4 : 2;
+
 struct Norm {
   S mean[VEC], rstd[VEC], factor[VEC], shift[VEC];
   __device__ Norm(const Place& at, const S* means, const S* vars, const S* scales, const S* shifts, double epsilon) {

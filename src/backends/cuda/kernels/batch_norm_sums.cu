@@ -5,7 +5,7 @@
 extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_sums(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
                  const S* shifts, T* passed, S* parts, i64 rows, i64 channels, i64 part_rows, double epsilon) {
-  const int kAtOnce = 2, kGroups = X < 32 ? 32 : kRows;
+  const int kAtOnce = kRowsAtOnce, kGroups = X < 32 ? 32 : kRows;
   __shared__ Two shared[kGroups][kWidth];
   Place at(rows, channels, part_rows);
   S first[VEC], second[VEC];
@@ -51,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(1024)
   int channel = at.slice * kWidth + (int)threadIdx.x;
   if (threadIdx.x >= kWidth || channel >= channels) return;
   Two sums = {(S)0, (S)0};
+#pragma unroll 8
   for (int g = 0; g < kGroups; ++g) {
     sums.first += shared[g][threadIdx.x].first;
     sums.second += shared[g][threadIdx.x].second;
