@@ -145,7 +145,12 @@ std::vector<Record> Driver::measure(const std::string& kind, const Setting& sett
   for (const std::string& name : names) {
     const Framework& framework = find_framework(name);
     turns.push_back({&framework, blank(kind, setting, name), framework.modes_on(setting.device)});
-    if (!options_.all_modes) turns.back().modes.resize(1);
+    std::vector<std::string>& modes = turns.back().modes;
+    const auto unwanted = [&](const std::string& mode) {
+      return std::find(options_.modes.begin(), options_.modes.end(), mode) == options_.modes.end();
+    };
+    if (!std::all_of(modes.begin(), modes.end(), unwanted)) std::erase_if(modes, unwanted);
+    if (!options_.all_modes) modes.resize(1);
     if (const std::string why = missing(framework); !why.empty())
       turns.back().record.status = "missing", turns.back().record.reason = why, turns.back().modes.clear();
   }

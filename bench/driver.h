@@ -23,6 +23,7 @@ struct DriverOptions {
   double limit_seconds = 900;                // of a process
   bool verify = true;                        // before others than Varve are compared
   bool all_modes = true;                     // of a framework that has several
+  std::vector<std::string> modes = {};       // … only these of it, where it has one of them
   int epochs = 0;                            // of training; 0: the workload's own
   double budget_seconds = 0;                 // settings that would not end within it are left out; 0: no limit
   std::int64_t seed = 0;

@@ -65,6 +65,9 @@ void add_timing(CLI::App& app, SuiteOptions& options) {
   app.add_option("--most", options.most, "seconds of samples in each round, at most")
       ->check(CLI::Range(0.0, 36000.0))
       ->capture_default_str();
+  app.add_option("--modes", options.modes,
+                 "of PyTorch's on a GPU: graph, compile-graph, compile, plain; all unless given")
+      ->delimiter(',');
   app.add_flag("--unverified", options.unverified, "compare without checking that all train the same network");
   app.add_option("--json", options.json, "a file to which the records are added, one a line");
 }

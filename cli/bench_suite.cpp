@@ -43,6 +43,7 @@ class Run {
             .limit_seconds = options.limit,
             .verify = !options.unverified,
             .all_modes = options.budget == 0,
+            .modes = options.modes,
             .epochs = options.epochs,
             .budget_seconds = options.budget,
             .seed = options.seed,

@@ -22,8 +22,9 @@ struct SuiteOptions {
   std::int64_t seed = 0;  // of the first round of training
   int rows = 25;          // of `explain`
   bool unverified = false;
-  std::string json = {};     // where records are added; "": nowhere
-  std::string command = {};  // as the user wrote it
+  std::vector<std::string> modes;  // of peers that have several; empty: all
+  std::string json = {};           // where records are added; "": nowhere
+  std::string command = {};        // as the user wrote it
 };
 
 int bench_step(const SuiteOptions& options);

@@ -42,14 +42,17 @@ std::shared_ptr<const compiler::Plan> plan_of(const Case& c, const backend::Back
 
 std::vector<Case> cases() {
   const auto dense = [] {
-    return std::make_shared<nn::Sequential>(nn::sequential(nn::flatten(), nn::dense(64, {.activation = nn::relu}), nn::dense(10)));
+    return std::make_shared<nn::Sequential>(
+        nn::sequential(nn::flatten(), nn::dense(64, {.activation = nn::relu}), nn::dense(10)));
   };
   const auto image = [] {
-    return std::make_shared<nn::Sequential>(nn::sequential(nn::conv2d(16, {.kernel = {3, 3}}), nn::batch_norm(), nn::max_pool2d(2),
-                                    nn::dropout(0.25), nn::flatten(), nn::dense(10)));
+    return std::make_shared<nn::Sequential>(nn::sequential(nn::conv2d(16, {.kernel = {3, 3}}), nn::batch_norm(),
+                                                           nn::max_pool2d(2), nn::dropout(0.25), nn::flatten(),
+                                                           nn::dense(10)));
   };
   const auto words = [] {
-    return std::make_shared<nn::Sequential>(nn::sequential(nn::embedding(50, 16), nn::lstm(24, {.sequences = false}), nn::dense(10)));
+    return std::make_shared<nn::Sequential>(
+        nn::sequential(nn::embedding(50, 16), nn::lstm(24, {.sequences = false}), nn::dense(10)));
   };
   return {{"dense", dense, {6, 6}},
           {"dense in tf32", dense, {6, 6}, f32, tf32},
