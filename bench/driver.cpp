@@ -35,7 +35,10 @@ void add_gpu_use(Record& record, const std::vector<nlohmann::ordered_json>& seen
     if (turn < seen.size() && seen[turn].is_object())
       for (const auto& [name, value] : seen[turn].items()) values[name].push_back(value);
   for (const auto& [name, list] : values)
-    record.gpu[name] = name == "used_bytes" ? *std::max_element(list.begin(), list.end()) : mean(list);
+    if (name == "used_bytes")
+      record.gpu[name] = static_cast<std::int64_t>(*std::max_element(list.begin(), list.end()));
+    else
+      record.gpu[name] = mean(list);
 }
 
 }  // namespace

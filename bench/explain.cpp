@@ -30,10 +30,11 @@ std::string layers_text(const std::vector<std::string>& origins) {
 }
 
 std::string gap_words(const ExplainedRow& row, const Explanation& all) {
+  const int places = all.places() - 1;
   const bool computes = row.flops_floor_ms >= row.bytes_floor_ms;
-  std::string text = cat(row.op, " ", row.shape, " (", layers_text(row.origins), "): ", digits(row.ms, 2), " ms, ",
-                         digits(100 * row.ms / all.step_ms, 1), "% of the step, ", digits(row.gap_ms(), 2),
-                         " ms above its floor of ", digits(row.floor_ms(), 2), " ms (",
+  std::string text = cat(row.op, " ", row.shape, " (", layers_text(row.origins), "): ", digits(row.ms, places), " ms, ",
+                         digits(100 * row.ms / all.step_ms, 1), "% of the step, ", digits(row.gap_ms(), places),
+                         " ms above its floor of ", digits(row.floor_ms(), places), " ms (",
                          computes ? cat("operations at ", std::lround(row.flops / row.flops_floor_ms / 1e6), " GFLOP/s")
                                   : cat("bytes at ", std::lround(all.gbps), " GB/s"),
                          "). Run by ", row.kernel, row.calls > 1 ? cat(", ", row.calls, " times") : "");
@@ -61,6 +62,8 @@ void add(std::vector<ExplainedRow>& rows, const ProfileRow& from) {
 
 double ExplainedRow::floor_ms() const { return std::max(flops_floor_ms, bytes_floor_ms); }
 double ExplainedRow::gap_ms() const { return std::max(ms - floor_ms(), 0.0); }
+
+int Explanation::places() const { return step_ms < 1 ? 5 : step_ms < 10 ? 4 : 3; }
 
 // A block of the account is "kernel  <-  op(types) -> type", then a line "    other: why not" for each refusal.
 std::vector<std::string> refusals_of(const std::string& account, const std::string& kernel, const std::string& op) {

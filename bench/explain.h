@@ -28,6 +28,7 @@ struct Explanation {
   double floor_ms = 0;                  // counted products at the peak
   std::vector<ExplainedRow> rows = {};  // the longest first
   std::vector<std::string> gaps = {};   // the five largest, in words
+  int places() const;                   // digits after the point that a kernel's milliseconds deserve
 };
 
 struct ExplainOptions {

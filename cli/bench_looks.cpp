@@ -20,9 +20,10 @@ void print_explanation(const bench::Explanation& e, int most) {
       {"ms", "%", "floor: operations", "bytes", "of peak", "calls", "kernel", "operator"}};
   for (const bench::ExplainedRow& row : e.rows) {
     if (static_cast<int>(rows.size()) > most) break;
-    rows.push_back({fixed(row.ms, 3), fixed(100 * row.ms / e.step_ms, 1), fixed(row.flops_floor_ms, 3),
-                    fixed(row.bytes_floor_ms, 3), fixed(row.ms > 0 ? 100 * row.floor_ms() / row.ms : 0, 0) + "%",
-                    cat(row.calls), row.kernel, cat(row.op, " ", row.shape)});
+    rows.push_back({fixed(row.ms, e.places()), fixed(100 * row.ms / e.step_ms, 1),
+                    fixed(row.flops_floor_ms, e.places()), fixed(row.bytes_floor_ms, e.places()),
+                    fixed(row.ms > 0 ? 100 * row.floor_ms() / row.ms : 0, 0) + "%", cat(row.calls), row.kernel,
+                    cat(row.op, " ", row.shape)});
   }
   std::cout << aligned(rows);
   if (static_cast<int>(e.rows.size()) > most)

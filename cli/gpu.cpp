@@ -11,8 +11,10 @@ namespace varve::cli {
 std::string Gpu::str() const {
   if (!usable()) return why_not;
   std::string text;
-  for (const auto& [name, value] : facts)
-    text += cat(text.empty() ? "" : ", ", name == "name" || name == "clock" ? "" : name + " ", value);
+  for (const auto& [name, value] : facts) {
+    const bool plain = name == "name" || name == "clock", count = name == "multiprocessors";
+    text += cat(text.empty() ? "" : ", ", plain || count ? "" : name + " ", value, count ? " " + name : "");
+  }
   return text;
 }
 

@@ -44,7 +44,7 @@ TEST(Worker, TimesAreAnswersThatCanBeBelieved) {
 
 TEST(Worker, SamplesEndAtTheLimit) {
   int calls = 0;
-  const Timing timing = time_calls([&] { ++calls; }, {.samples = 1000000, .max_seconds = 0.05, .sample_ms = 1});
+  const Timing timing = time_calls([&] { ++calls; }, [] {}, {.samples = 1000000, .max_seconds = 0.05, .sample_ms = 1});
   EXPECT_LT(timing.samples_ms.size(), 100000u);
   EXPECT_GE(timing.samples_ms.size(), 2u);
   EXPECT_GT(timing.calls_per_sample, 1);
