@@ -20,10 +20,7 @@ __device__ __forceinline__ int lane_column() { return lane() % 4 * 2; }  // and 
 
 #ifdef VARVE_EMULATED
 __device__ __forceinline__ float power_of_2(float x) { return exp2f(x); }
-__device__ __forceinline__ u32 tf32_bits(float x) {
-  const u32 bits = __float_as_uint(x);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
-}
+__device__ __forceinline__ u32 tf32_bits(float x) { return __float_as_uint(emu_tf32(x)); }
 // Lane 8 m + r gives the address of row r of matrix m; a row has 16 bytes.
 __device__ __forceinline__ void load_matrices(u32 (&to)[4], const T* row) {
   for (int m = 0; m < 4; ++m) to[m] = ((const u32*)__shfl_sync(0xffffffffu, (u64)row, 8 * m + lane() / 4))[lane() % 4];

@@ -13,7 +13,8 @@ constexpr int kItems = kKept ? ITEMS : 1;
 
 __device__ __forceinline__ W infinity() { return (W)__int_as_float(0x7f800000); }
 __device__ __forceinline__ W not_a_number() { return (W)__int_as_float(0x7fffffff); }
-__device__ __forceinline__ W larger(W a, W b) { return b > a || b != b ? b : a; }  // NaN wins
+// As exact as T can show.
+__device__ __forceinline__ W exponential(W x) { return sizeof(T) == 2 ? (W)__expf((float)x) : exp(x); }
 
 __device__ __forceinline__ int team_number() { return (int)threadIdx.x / TEAM; }
 __device__ __forceinline__ int team_lane() { return (int)threadIdx.x % TEAM; }
@@ -22,6 +23,30 @@ template <class E>
 struct alignas(VEC * sizeof(E) < 16 ? VEC * sizeof(E) : 16) Pack {
   E of[VEC];
 };
+template <class E>
+__device__ __forceinline__ void fill_pack(Pack<E>& pack, const W (&from)[VEC]) {
+#pragma unroll
+  for (int v = 0; v < VEC; ++v) pack.of[v] = narrow<E>(from[v]);
+}
+// Two at a time: one instruction.
+#if VEC > 1
+__device__ __forceinline__ void fill_pack(Pack<bf16>& pack, const W (&from)[VEC]) {
+#pragma unroll
+  for (int v = 0; v < VEC; v += 2) {
+    const u32 pair = bf16_pair((float)from[v], (float)from[v + 1]);
+    pack.of[v].bits = (u16)pair;
+    pack.of[v + 1].bits = (u16)(pair >> 16);
+  }
+}
+__device__ __forceinline__ void fill_pack(Pack<f16>& pack, const W (&from)[VEC]) {
+#pragma unroll
+  for (int v = 0; v < VEC; v += 2) {
+    const u32 pair = f16_pair((float)from[v], (float)from[v + 1]);
+    pack.of[v].bits = (u16)pair;
+    pack.of[v + 1].bits = (u16)(pair >> 16);
+  }
+}
+#endif
 // `aligned`: pointers are such that a whole pack can be read at once.
 template <class E>
 __device__ __forceinline__ void load_pack(const E* from, bool aligned, W (&to)[VEC]) {
@@ -38,8 +63,7 @@ __device__ __forceinline__ void load_pack(const E* from, bool aligned, W (&to)[V
 template <class E>
 __device__ __forceinline__ void store_pack(E* to, bool aligned, const W (&from)[VEC]) {
   Pack<E> pack;
-#pragma unroll
-  for (int v = 0; v < VEC; ++v) pack.of[v] = narrow<E>(from[v]);
+  fill_pack(pack, from);
   if (aligned) {
     *(Pack<E>*)to = pack;
   } else {
@@ -73,12 +97,13 @@ __device__ __forceinline__ W team_sum(W x, W* shared) {
   return x;
 #endif
 }
+// NaN may be lost: it shows in the sum of exponentials.
 __device__ __forceinline__ W team_max(W x, W* shared) {
 #if TEAM > 32
   return block_max(x, shared);
 #else
 #pragma unroll
-  for (int d = TEAM / 2; d > 0; d >>= 1) x = larger(x, __shfl_xor_sync(0xffffffffu, x, d));
+  for (int d = TEAM / 2; d > 0; d >>= 1) x = fmax(x, __shfl_xor_sync(0xffffffffu, x, d));
   return x;
 #endif
 }

@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     each_pack(n, [&](int i, i64 column) {
       load_pack(logits + at + column, aligned, values[i]);
 #pragma unroll
-      for (int v = 0; v < VEC; ++v) most = larger(most, values[i][v]);
+      for (int v = 0; v < VEC; ++v) most = fmax(most, values[i][v]);
     });
     team_barrier();  // the target is read before the gradient is written over it
     most = team_max(most, shared[0]);
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       if (!kKept) load_pack(logits + at + column, aligned, values[i]);
 #pragma unroll
       for (int v = 0; v < VEC; ++v) {
-        values[i][v] = exp(values[i][v] - most);
+        values[i][v] = exponential(values[i][v] - most);
         sum += values[i][v];
       }
     });
@@ -58,13 +58,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       each_pack(n, [&](int i, i64 column) {
         if (!kKept) load_pack(logits + at + column, aligned, values[i]);
 #pragma unroll
-        for (int v = 0; v < VEC; ++v) {
-          W& value = values[i][v];
-          value = (kKept ? value : exp(value - most)) * weight;
-          // p - 1 without cancellation for a class that is almost certain
-          if (column + v == label && known) value = expm1(log_p) * scale;
-        }
+        for (int v = 0; v < VEC; ++v) values[i][v] = (kKept ? values[i][v] : exponential(values[i][v] - most)) * weight;
         store_pack(dlogits + at + column, aligned, values[i]);
+        // p - 1 without cancellation for a class that is almost certain
+        if (known && label >= column && label < column + VEC) dlogits[at + label] = narrow<T>((W)expm1(log_p) * scale);
       });
     }
     team_barrier();  // `shared` is used again
@@ -72,7 +69,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   if (MEAN) {
     total = block_sum(total, shared[2]);
     if (gridDim.x > 1 && !sum_of_blocks(total, parts, arrived, shared[3])) return;
-    if (threadIdx.x == 0)
-      *mean = narrow<MEAN_TYPE>(widen<W>(narrow<MEAN_VIA>(total * (W)factor / (W)divisor)));
+    if (threadIdx.x == 0) *mean = narrow<MEAN_TYPE>(widen<W>(narrow<MEAN_VIA>(total * (W)factor / (W)divisor)));
   }
 }

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   each_pack(n, [&](int i, i64 column) {
     load_pack(from + at + column, aligned, values[i]);
 #pragma unroll
-    for (int v = 0; v < VEC; ++v) most = larger(most, values[i][v]);
+    for (int v = 0; v < VEC; ++v) most = fmax(most, values[i][v]);
   });
   most = team_max(most, shared[0]);
   W sum = 0;
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (!kKept) load_pack(from + at + column, aligned, values[i]);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) {
-      const W e = exp(values[i][v] - most);
+      const W e = exponential(values[i][v] - most);
       if (!LOG) values[i][v] = e;
       sum += e;
     }
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       if (LOG)
         value = value - most - log_sum;
       else
-        value = (kKept ? value : exp(value - most)) * factor;
+        value = (kKept ? value : exponential(value - most)) * factor;
     }
     store_pack(to + at + column, aligned, values[i]);
   });
