@@ -8,6 +8,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_own.h"
+#include "backends/cuda/matmul_update_own.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -257,6 +258,32 @@ TEST(OwnMatmul, CompilesForEveryType) {
     for (const char* arch : {"sm_80", "sm_90"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
   }
   EXPECT_EQ(found, 9);
+}
+
+TEST(OwnUpdate, Compiles) {
+  if (has_gpu()) GTEST_SKIP() << "compiled when run";
+  const expr::Expr g = expr::Expr::input(0), w = expr::Expr::input(1), rate = expr::Expr::input(2);
+  UpdateSpec spec{.code = expr::flatten(3, {w - rate * (g + 0.1 * w)}), .scalar = {false, true}};
+  const auto make = [&](std::int64_t size, DType in, bool tf32) {
+    spec.product = dense(size, size, 64, true, false, 0);
+    spec.in = in;
+    spec.tf32 = tf32;
+    EXPECT_EQ(update_refusal(spec), "");
+    EXPECT_TRUE(takes_layout(spec.product));
+    const OwnUpdate made(spec);
+  };
+  make(64, f32, false);
+  make(63, f32, true);
+  make(4096, f32, true);
+  make(4096, bf16, false);
+  make(64, f16, false);
+  int found = 0;
+  for (const std::string& text : collected_texts()) {
+    if (text.find("struct UpdateOperands") == std::string::npos) continue;
+    ++found;
+    for (const char* arch : {"sm_80", "sm_90"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+  }
+  EXPECT_EQ(found, 5);
 }
 
 TEST(OwnMatmul, AnyStrides) {

@@ -20,7 +20,7 @@ using backend::Site;
 
 constexpr const char* kName = "class loss+gradient+bias gradient";
 constexpr std::size_t kLeastBytes = std::size_t{8} << 20;  // of logits: less is read again in no time
-constexpr std::int64_t kFewestClasses = 256, kMostClasses = 20480;
+constexpr std::int64_t kFewestClasses = 256, kMostClasses = 28672;
 
 // logits: [M,N]  labels, losses, dloss: [M]  bias gradient: [N]
 struct ClassLoss {
@@ -32,6 +32,10 @@ struct ClassLoss {
   // So many that a row fits into their registers beside the sums; as many blocks as run at once.
   int threads() const { return classes <= 4096 ? 256 : classes <= 10240 ? 512 : 1024; }
   std::int64_t blocks() const { return std::min<std::int64_t>(rows, gpu().multiprocessors * (1024 / threads())); }
+  bool kept() const { return classes > 20480; }  // in shared memory: registers hold the sums
+  std::size_t kept_bytes() const {
+    return kept() ? static_cast<std::size_t>((classes + 4095) / 4096 * 4096) * sizeof(float) : 0;
+  }
   std::size_t parts_bytes() const { return static_cast<std::size_t>(blocks() * classes) * sizeof(float); }
   int vector() const { return classes % 4 == 0 ? 4 : 1; }
   std::string text(int elements) const {
@@ -42,6 +46,7 @@ struct ClassLoss {
                     {"THREADS", std::to_string(threads())},
                     {"VEC", std::to_string(elements)},
                     {"WORDS", size_of(dtype) == 4 ? "uint4" : "uint2"},
+                    {"KEPT", kept() ? "1" : "0"},
                     {"EACH", each ? "1" : "0"}}) +
            kernel_text("class_loss");
   }
@@ -57,9 +62,9 @@ Prepared prepare_class_loss(const ClassLoss& l) {
   return backend::prepared(
       [=](const RunArgs& args) {
         const Function& loss = on_16_bytes(args.in[0]) && on_16_bytes(args.out[1]) ? wide : one;
-        loss({.grid = l.blocks(), .block = l.threads()}, args.in[0], args.in[1], l.each ? args.in[2] : nullptr,
-             static_cast<float>(l.given), args.out[0], args.out[1], args.scratch, args.errors->word(), complaint,
-             l.rows);
+        loss({.grid = l.blocks(), .block = l.threads(), .shared = l.kept_bytes()}, args.in[0], args.in[1],
+             l.each ? args.in[2] : nullptr, static_cast<float>(l.given), args.out[0], args.out[1], args.scratch,
+             args.errors->word(), complaint, l.rows);
         sums({.grid = (l.classes + 31) / 32, .block = 32, .block_y = 8}, args.scratch, args.out[2],
              static_cast<int>(l.blocks()));
       },
@@ -122,7 +127,7 @@ std::string refusal_of(const ClassLoss& l) {
   if (!lever("class-loss")) return kLeftOut;
   if (l.dtype == f64) return name(l.dtype);
   if (l.classes < kFewestClasses) return "few classes";
-  if (l.classes > kMostClasses) return "more classes than registers hold";
+  if (l.classes > kMostClasses) return "more classes than fit into a block";
   if (static_cast<std::size_t>(l.rows * l.classes) * size_of(l.dtype) < kLeastBytes) return "few logits";
   return "";
 }

@@ -70,9 +70,45 @@ class Choices {
   std::unordered_map<std::string, BlasAlgorithm> known_;
 };
 
+std::mutex& tuning_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+Choices& all_choices() {
+  static auto& choices = *new Choices;
+  return choices;
+}
+
 // ---- timing
 
-// Operands that hold small numbers, in one piece of memory.
+constexpr std::size_t kRound = 256;
+std::size_t rounded(std::size_t bytes) { return (bytes + kRound - 1) / kRound * kRound; }
+
+// 0x3c in every byte is a small positive number in all of our types.
+void fill(const ir::Remote& memory) {
+  check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(memory.address), 0x3c, memory.bytes, context().stream()),
+        "cuMemsetD8Async");
+}
+
+// Seconds of one run; nothing when a library does not want to after all. What takes longer than `enough` need not be
+// known better than that.
+std::optional<double> seconds_of(const std::function<void()>& run, double enough) {
+  try {
+    const double once = context().time({run, run})[1];  // the first one loads the kernel
+    if (once > std::min(kLong, enough)) return once;
+    const auto all_runs = [&] {
+      for (int i = 0; i < kRuns; ++i) run();
+    };
+    const auto recording = context().record({{all_runs, {}}});
+    const std::vector<double> all =
+        context().time(std::vector<std::function<void()>>(kRounds + 1, [&] { recording->replay(); }));
+    return *std::min_element(all.begin() + 1, all.end()) / kRuns;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// A product with operands that hold small numbers, in one piece of memory.
 class Trial {
  public:
   Trial(const BlasGemm& gemm, std::size_t workspace) : gemm_(gemm) {
@@ -80,9 +116,7 @@ class Trial {
     const std::size_t b = rounded(bytes.a), c = b + rounded(bytes.b), scale = c + rounded(bytes.c);
     const std::size_t scratch = scale + kRound;
     memory_ = context().allocate(scratch + workspace + kRound);
-    // 0x3c in every byte is a small positive number in all of our types.
-    check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(memory_->address), 0x3c, memory_->bytes, context().stream()),
-          "cuMemsetD8Async");
+    fill(*memory_);
     auto* at = static_cast<std::byte*>(memory_->address);
     operands_ = {.a = at,
                  .b = at + b,
@@ -93,29 +127,11 @@ class Trial {
                  .scratch = at + scratch};
   }
 
-  // Seconds of one run; nothing when the library does not want to after all. What takes longer than `enough` need not
-  // be known better than that.
   std::optional<double> seconds(const BlasAlgorithm& algorithm, double enough) const {
-    const auto run = [&] { gemm_.run(operands_, algorithm); };
-    try {
-      const double once = context().time({run, run})[1];  // the first one loads the kernel
-      if (once > std::min(kLong, enough)) return once;
-      const auto all_runs = [&] {
-        for (int i = 0; i < kRuns; ++i) run();
-      };
-      const auto recording = context().record({{all_runs, {}}});
-      const std::vector<double> all =
-          context().time(std::vector<std::function<void()>>(kRounds + 1, [&] { recording->replay(); }));
-      return *std::min_element(all.begin() + 1, all.end()) / kRuns;
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    return seconds_of([&] { gemm_.run(operands_, algorithm); }, enough);
   }
 
  private:
-  static constexpr std::size_t kRound = 256;
-  static std::size_t rounded(std::size_t bytes) { return (bytes + kRound - 1) / kRound * kRound; }
-
   const BlasGemm& gemm_;
   std::shared_ptr<ir::Remote> memory_;
   GemmOperands operands_;
@@ -136,6 +152,38 @@ std::optional<BlasAlgorithm> fastest(const BlasGemm& gemm, const std::vector<Bla
       best = candidate;
     }
     return best;
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
+}
+
+// ---- two kernels beside each other
+
+std::size_t bytes_of(const backend::Port& port) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < port.type.shape.rank(); ++axis)
+    last +=
+        (port.type.shape[axis] - 1) * std::max<std::int64_t>(port.layout.strides[static_cast<std::size_t>(axis)], 0);
+  return static_cast<std::size_t>(last + 1) * size_of(port.type.dtype);
+}
+
+std::optional<bool> compared(const Rivals& rivals) {
+  std::vector<std::size_t> offsets{0};
+  for (const auto* ports : {rivals.in, rivals.out})
+    for (const backend::Port& port : *ports) offsets.push_back(offsets.back() + rounded(bytes_of(port)));
+  if (offsets.back() > kMostBytes) return std::nullopt;
+  try {
+    const std::size_t scratch = std::max(rivals.first->scratch_bytes, rivals.second->scratch_bytes);
+    const std::shared_ptr<ir::Remote> memory = context().allocate(offsets.back() + scratch + kRound);
+    fill(*memory);
+    std::vector<void*> all;
+    for (const std::size_t offset : offsets) all.push_back(static_cast<std::byte*>(memory->address) + offset);
+    const std::vector<const void*> in(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rivals.in->size()));
+    const backend::RunArgs args{in.data(), all.data() + in.size(), all.back(), nullptr};
+    const auto first = seconds_of([&] { rivals.first->kernel->run(args); }, kLong);
+    if (!first) return std::nullopt;
+    const auto second = seconds_of([&] { rivals.second->kernel->run(args); }, 2 * *first + kStart);
+    return second ? std::optional<bool>(*first <= *second) : std::nullopt;
   } catch (const OutOfMemory&) {
     return std::nullopt;
   }
@@ -181,11 +229,10 @@ std::unordered_map<std::string, BlasAlgorithm> read_choices(const std::string& t
 }
 
 std::optional<BlasAlgorithm> chosen_algorithm(const BlasGemm& gemm, std::uint32_t alignment) {
-  static std::mutex mutex;
-  static auto& choices = *new Choices;
   const bool tunes = lever("tuning");
   const std::string key = gemm.key() + (tunes ? "" : " untuned");
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(tuning_mutex());
+  Choices& choices = all_choices();
   if (const BlasAlgorithm* known = choices.find(key)) {
     BlasAlgorithm algorithm = *known;
     if (gemm.takes(algorithm)) return algorithm;
@@ -196,6 +243,17 @@ std::optional<BlasAlgorithm> chosen_algorithm(const BlasGemm& gemm, std::uint32_
   const std::optional<BlasAlgorithm> best = compares ? fastest(gemm, candidates) : std::nullopt;
   choices.keep(key, best.value_or(candidates[0]), best.has_value());
   return best.value_or(candidates[0]);
+}
+
+bool first_is_faster(const std::string& key, const Rivals& rivals) {
+  if (!lever("tuning") || !gpu().present()) return true;
+  const std::lock_guard lock(tuning_mutex());
+  if (const BlasAlgorithm* known = all_choices().find(key)) return known->algorithm.data[0] == 1;
+  const std::optional<bool> first = compared(rivals);
+  BlasAlgorithm verdict;
+  verdict.algorithm.data[0] = first.value_or(true) ? 1 : 2;
+  all_choices().keep(key, verdict, first.has_value());
+  return first.value_or(true);
 }
 
 }  // namespace varve::cuda

@@ -13,6 +13,14 @@ namespace varve::cuda {
 // Nothing when the library has none.
 std::optional<BlasAlgorithm> chosen_algorithm(const BlasGemm& gemm, std::uint32_t alignment);
 
+// Two kernels that do the same, and their operands.
+struct Rivals {
+  const backend::Prepared *first, *second;
+  const std::vector<backend::Port>*in, *out;
+};
+// Found and kept in the same way; the first wins where nothing can be measured.
+bool first_is_faster(const std::string& key, const Rivals& rivals);
+
 // Choices as text: a product, a tab, and the algorithm's 64 bytes as hexadecimal digits. The first line about a product
 // counts, and whatever does not read as one is passed over.
 std::string choice_line(const std::string& key, const BlasAlgorithm& algorithm);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_match.h"
+#include "backends/cuda/matmul_update_own.h"
 #include "base/levers.h"
 #include "base/text.h"
 
@@ -17,8 +19,6 @@ using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
 using match::is_scalar;
-
-constexpr const char* kName = "matmul+sgd_update";
 
 // The gradient, whether it is used in the type of the product or in that of the master weights.
 struct Gradient {
@@ -39,20 +39,51 @@ Gradient gradient_of(const Site& site) {
 
 std::string refusal_of(const Site& site, const Gradient& g) {
   const TensorType& type = g.value.type();
-  if (!g.update->is("sgd_update")) return "its moments are for a group";
   if (type.dtype != f32 && type.dtype != f64) return name(type.dtype);
   if (g.cast && (type.dtype != f32 || size_of(site.node().types[0].dtype) != 2)) return "a cast between them";
   if (type.shape.rank() != 2) return "not a matrix";
   if (std::count(g.update->inputs.begin(), g.update->inputs.end(), g.value) != 1)
     return "the gradient stands there twice";
-  if (!(g.update->inputs[0].type() == type) || !(g.update->inputs[1] == g.value)) return "operands of another shape";
-  for (const std::size_t scalar : {2u, 3u})
-    if (!is_scalar(g.update->inputs[scalar])) return "operands of another shape";
-  for (const ir::Value& operand : site.node().inputs)
-    if (match::behind_views(operand) == match::behind_views(g.update->inputs[0]))
-      return "what it updates is an operand of the gradient";
+  for (const ir::Value& in : g.update->inputs) {
+    if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
+    for (const ir::Value& operand : site.node().inputs)
+      if (!is_scalar(in) && match::behind_views(operand) == match::behind_views(in))
+        return "what it updates is an operand of the gradient";
+  }
   return "";
 }
+
+// The formula over the gradient and what the claim reads beside it; numbers known now are part of it.
+struct Formula {
+  std::vector<expr::Expr> results;
+  std::vector<ir::Value> inputs;              // without the gradient, which is input 0
+  std::vector<std::pair<int, int>> in_place;  // (output, one of these inputs)
+};
+
+Formula formula_of(const ir::Node& update, const ir::Value& gradient) {
+  Formula formula;
+  std::vector<expr::Expr> operands;
+  std::vector<int> place;
+  for (const ir::Value& in : update.inputs) {
+    place.push_back(static_cast<int>(formula.inputs.size()));
+    if (in == gradient) {
+      operands.push_back(expr::Expr::input(0));
+    } else if (const auto number = match::number_of(in)) {
+      operands.push_back(expr::Expr(*number));
+    } else {
+      formula.inputs.push_back(in);
+      operands.push_back(expr::Expr::input(static_cast<int>(formula.inputs.size())));
+    }
+  }
+  for (const expr::Expr& e : update.op->exprs) formula.results.push_back(expr::substitute(e, operands));
+  for (const auto& [output, input] : update.op->in_place) {
+    const auto i = static_cast<std::size_t>(input);
+    if (!is_scalar(update.inputs[i])) formula.in_place.push_back({output, place[i]});
+  }
+  return formula;
+}
+
+// ---- w - rate · (g + decay · w) as a product that is added to the weights: w = beta · w + alpha · a·b
 
 // A scalar of the step: a number, or where the claim reads it.
 struct Scalar {
@@ -62,30 +93,41 @@ struct Scalar {
 };
 
 struct Step {
-  Transposes transposes;
   Scalar rate, decay;
-  bool tf32 = false;
   bool known() const { return rate.operand < 0 && decay.operand < 0; }
 };
 
+// Of a plain step: operands of the claim are the factors, the weights, and those of its scalars that are no numbers.
+Step step_of(const ir::Node& update) {
+  Step step;
+  int operand = 3;
+  for (const auto& [scalar, input] : {std::pair{&step.rate, std::size_t{2}}, {&step.decay, std::size_t{3}}}) {
+    const auto number = match::number_of(update.inputs[input]);
+    *scalar = number ? Scalar{*number} : Scalar{0, operand++};
+  }
+  return step;
+}
+
+bool is_plain(const ir::Node& update) {
+  return update.is("sgd_update") && !is_scalar(update.inputs[0]) && is_scalar(update.inputs[2]) &&
+         is_scalar(update.inputs[3]);
+}
+
 constexpr std::size_t kScaleBytes = 256;  // before the product's own scratch memory
 
-Prepared prepare_step(const Step& step, const std::vector<Port>& in, const std::vector<Port>& out) {
-  const DType dtype = out[0].type.dtype;
-  GemmSpec spec{.product = product_of(in[0], in[1], out[0], step.transposes),
-                .in = in[0].type.dtype,
-                .out = dtype,
-                .tf32 = step.tf32,
-                .adds = true,
-                .scaled = !step.known(),
-                .alpha = -step.rate.number,
-                .beta = 1 - step.rate.number * step.decay.number};
-  const Gemm gemm(spec);
+Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
+  const Gemm gemm({.product = spec.product,
+                   .in = spec.in,
+                   .out = dtype,
+                   .tf32 = spec.tf32,
+                   .adds = true,
+                   .scaled = !step.known(),
+                   .alpha = -step.rate.number,
+                   .beta = 1 - step.rate.number * step.decay.number});
   const auto multiply = [gemm](const RunArgs& args, const void* scale, void* scratch) {
     gemm.run(
         {.a = args.in[0], .b = args.in[1], .c0 = args.in[2], .scale = scale, .c = args.out[0], .scratch = scratch});
   };
-  if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
   if (step.known())
     return backend::prepared([multiply](const RunArgs& args) { multiply(args, nullptr, args.scratch); },
                              gemm.scratch_bytes());
@@ -105,10 +147,39 @@ Prepared prepare_step(const Step& step, const std::vector<Port>& in, const std::
       kScaleBytes + gemm.scratch_bytes());
 }
 
-Scalar scalar_of(const ir::Value& value, Claim& claim) {
-  if (const auto number = match::number_of(value)) return {*number};
-  claim.inputs.push_back(value);
-  return {0, static_cast<int>(claim.inputs.size()) - 1};
+// ---- any formula, by our own kernel
+
+Prepared prepare_own(const UpdateSpec& spec) {
+  return backend::prepared([own = OwnUpdate(spec)](const RunArgs& args) mutable { own.run(args.in, args.out); });
+}
+
+// Both ways that there may be, and which is better.
+struct Ways {
+  UpdateSpec spec;
+  Step step;
+  bool own = false, plain = false;
+};
+
+Prepared prepare_update(const Ways& ways, Transposes transposes, const std::vector<Port>& in,
+                        const std::vector<Port>& out) {
+  const DType dtype = out[0].type.dtype;
+  UpdateSpec spec = ways.spec;
+  spec.product = product_of(in[0], in[1], out[0], transposes);
+  if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
+  if (!ways.own || (ways.plain && !takes_layout(spec.product))) return prepare_step(ways.step, spec, dtype);
+  if (!ways.plain || !blas_refusal(spec.in).empty()) return prepare_own(spec);
+  Prepared own = prepare_own(spec), library = prepare_step(ways.step, spec, dtype);
+  const Product& p = spec.product;
+  const std::string key = cat("step ", name(spec.in), spec.tf32 ? " tf32 " : " ", p.m, "x", p.n, "x", p.k, " a",
+                              p.a.row, ",", p.a.col, " b", p.b.row, ",", p.b.col, ways.step.known() ? "" : " scaled");
+  return first_is_faster(key, {&own, &library, &in, &out}) ? std::move(own) : std::move(library);
+}
+
+// xᵀ·dy, the gradient as it mostly is, and not too long sums.
+bool is_for_own(const ir::Node& product, const UpdateSpec& spec) {
+  const Transposes transposes = match::transposes_of(product);
+  return transposes.a && !transposes.b && product.inputs[0].type().shape[0] <= most_update_terms(spec.in, spec.tf32) &&
+         update_refusal(spec).empty();
 }
 
 }  // namespace
@@ -116,21 +187,33 @@ Scalar scalar_of(const ir::Value& value, Claim& claim) {
 void claim_update(const Site& site, std::vector<Claim>& claims) {
   const Gradient g = gradient_of(site);
   if (!g.update || g.update->op->family != "optimizer" || !g.update->op->elementwise()) return;
-  if (!lever("update-in-gemm")) return claims.push_back(Claim::no(kName, kLeftOut));
-  if (const std::string refusal = refusal_of(site, g); !refusal.empty())
-    return claims.push_back(Claim::no(kName, refusal));
-  Claim claim = Claim::of(cat(blas_refusal(g.value.type().dtype).empty() ? "cublas " : "own ", kName), site.root(), {});
+  const std::string kernel = cat("matmul+", g.update->op->name);
+  const auto refuse = [&](const std::string& why) { claims.push_back(Claim::no(kernel, why)); };
+  if (!lever("update-in-gemm")) return refuse(kLeftOut);
+  if (const std::string refusal = refusal_of(site, g); !refusal.empty()) return refuse(refusal);
+
+  const Formula formula = formula_of(*g.update, g.value);
+  Ways ways{.plain = is_plain(*g.update)};
+  ways.spec.in = site.node().types[0].dtype;
+  ways.spec.tf32 = site.choices().tf32;
+  ways.spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
+  for (const ir::Value& in : formula.inputs) ways.spec.scalar.push_back(is_scalar(in));
+  if (ways.plain) ways.step = step_of(*g.update);
+  ways.own = is_for_own(site.node(), ways.spec) && g.value.type().dtype == f32;
+  if (!ways.own && !ways.plain) return refuse("sums of many terms, or another order: a group does it better");
+
+  Claim claim = Claim::of(kernel, site.root(), {});
   claim.nodes.push_back(g.update);
   if (g.cast) claim.nodes.push_back(g.cast);
-  claim.memory = {Memory::strided, Memory::strided};
-  claim.inputs.push_back(g.update->inputs[0]);
-  claim.outputs = {{g.update, 0}};
-  claim.in_place = {{0, 2}};
-  Step step{.transposes = match::transposes_of(site.node()), .tf32 = site.choices().tf32};
-  step.rate = scalar_of(g.update->inputs[2], claim);
-  step.decay = scalar_of(g.update->inputs[3], claim);
-  claim.prepare = [step](const std::vector<Port>& in, const std::vector<Port>& out) {
-    return prepare_step(step, in, out);
+  claim.inputs.insert(claim.inputs.end(), formula.inputs.begin(), formula.inputs.end());
+  claim.outputs.clear();
+  for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({g.update, static_cast<int>(o)});
+  claim.in_place.clear();
+  for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
+  if (ways.plain) claim.memory = {Memory::strided, Memory::strided};
+  claim.prepare = [ways, transposes = match::transposes_of(site.node())](const std::vector<Port>& in,
+                                                                         const std::vector<Port>& out) {
+    return prepare_update(ways, transposes, in, out);
   };
   claims.push_back(std::move(claim));
 }

@@ -7,9 +7,17 @@
 //   COLUMNS    classes
 //   THREADS    of a block
 //   VEC        elements that are read at once, as one WORDS: 4, or 1
+//   KEPT       1: a row waits in shared memory, each thread's part for itself; 0: in registers
 //   EACH       1: the gradient is multiplied with one element for each row, 0: with a number
 typedef float W;
 #define PACKS ((COLUMNS + THREADS * VEC - 1) / (THREADS * VEC))
+
+#if KEPT
+extern __shared__ __align__(16) float kept[];
+#define VALUE(p, v) kept[((p) * THREADS + (int)threadIdx.x) * VEC + (v)]
+#else
+#define VALUE(p, v) values[p][v]
+#endif
 
 union Pack {
 #if VEC > 1
@@ -52,15 +60,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const bool known = label >= 0 && label < COLUMNS;
     const W target = known ? widen<W>(logits[at + label]) : nan;
     const W scale = EACH ? widen<W>(dloss[row]) : given;
+#if !KEPT
     W values[PACKS][VEC];
+#endif
     W most = __uint_as_float(0xff800000u);
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
       const int column = (p * THREADS + (int)threadIdx.x) * VEC;
       if (column >= COLUMNS) continue;
-      load(logits + at + column, values[p]);
+      load(logits + at + column, &VALUE(p, 0));
 #pragma unroll
-      for (int v = 0; v < VEC; ++v) most = values[p][v] > most || values[p][v] != values[p][v] ? values[p][v] : most;
+      for (int v = 0; v < VEC; ++v) most = VALUE(p, v) > most || VALUE(p, v) != VALUE(p, v) ? VALUE(p, v) : most;
     }
     most = block_max(most, shared[0]);  // and everybody has read the target
     W sum = 0;
@@ -69,8 +79,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
       if ((p * THREADS + (int)threadIdx.x) * VEC >= COLUMNS) continue;
 #pragma unroll
       for (int v = 0; v < VEC; ++v) {
-        values[p][v] = exp(values[p][v] - most);
-        sum += values[p][v];
+        VALUE(p, v) = exp(VALUE(p, v) - most);
+        sum += VALUE(p, v);
       }
     }
     sum = block_sum(sum, shared[1]);
@@ -86,12 +96,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
       if (column >= COLUMNS) continue;
 #pragma unroll
       for (int v = 0; v < VEC; ++v) {
-        values[p][v] *= weight;
+        VALUE(p, v) *= weight;
         // p - 1 without cancellation for a class that is almost certain
-        if (column + v == label) values[p][v] = expm1(log_p) * scale;
-        sums[p][v] += values[p][v];
+        if (column + v == label) VALUE(p, v) = expm1(log_p) * scale;
+        sums[p][v] += VALUE(p, v);
       }
-      store(dlogits + at + column, values[p]);
+      store(dlogits + at + column, &VALUE(p, 0));
     }
   }
 #pragma unroll

@@ -1,0 +1,162 @@
+// Gradients that an optimiser's update takes up as they are computed, as whole programs beside the reference's. They
+// run where there is a GPU, if only an emulated one.
+#include <cstdlib>
+
+#include "backends/cpu_programs.h"
+#include "varve/error.h"
+
+namespace varve {
+namespace {
+
+// One optimiser: what it does with the gradient of a weight and its two states.
+struct Rule {
+  const char* kernel;
+  std::function<Updated(const Tensor& w, const Tensor& g, const Tensor& m, const Tensor& v, const Operand& rate)>
+      update;
+};
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all = {
+      {"matmul+sgd_update", [](auto& w, auto& g, auto&, auto&, auto& rate) { return sgd_update(w, g, {}, rate); }},
+      {"matmul+sgd_update",
+       [](auto& w, auto& g, auto&, auto&, auto& rate) { return sgd_update(w, g, {}, rate, {.weight_decay = 0.1}); }},
+      {"matmul+sgd_momentum_update",
+       [](auto& w, auto& g, auto& m, auto&, auto& rate) { return sgd_update(w, g, m, rate, {.momentum = 0.9}); }},
+      {"matmul+sgd_nesterov_update",
+       [](auto& w, auto& g, auto& m, auto&, auto& rate) {
+         return sgd_update(w, g, m, rate, {.momentum = 0.9, .nesterov = true});
+       }},
+      {"matmul+adam_update",
+       [](auto& w, auto& g, auto& m, auto& v, auto& rate) { return adam_update(w, g, m, v, rate, tensor(3.f)); }},
+      {"matmul+adamw_update",
+       [](auto& w, auto& g, auto& m, auto& v, auto& rate) {
+         return adam_update(w, g, m, v, rate, tensor(3.f), {.weight_decay = 0.1, .decoupled = true});
+       }},
+      {"matmul+rmsprop_update",
+       [](auto& w, auto& g, auto&, auto& v, auto& rate) { return rmsprop_update(w, g, v, rate); }},
+      {"matmul+adagrad_update",
+       [](auto& w, auto& g, auto&, auto& v, auto& rate) { return adagrad_update(w, g, v, rate); }},
+  };
+  return all;
+}
+
+struct Step {
+  const Rule* rule = &rules()[0];
+  std::int64_t batch = 9, in = 40, out = 36;
+  DType weights = f32, products = f32;
+  bool tf32 = false, known_rate = false, turned = false, returned = false;
+};
+
+struct Stepped {
+  std::vector<std::vector<float>> state;
+  std::string text;
+};
+
+// Three steps: the first as it is, the others from a recording.
+Stepped step_on(const std::string& device, const Step& how) {
+  const Shape shape = how.turned ? Shape{how.out, how.in} : Shape{how.in, how.out};
+  Variable w("w", values(shape, 2).to(how.weights)), m("m", values(shape, 4).to(how.weights), false);
+  Variable v("v", square(values(shape, 5)).to(how.weights), false);
+  const Variable rate("rate", full({}, 0.05, how.weights), false);
+  const bool one_state = std::string(how.rule->kernel).find("sgd_") != std::string::npos;
+  const Function f = [&](const Tensors& t) {
+    const Tensor g =
+        (how.turned ? matmul(t[1], t[0], {.transpose_a = true}) : matmul(t[0], t[1], {.transpose_a = true}))
+            .to(how.weights);
+    const Updated next = how.rule->update(w, g, m, v, how.known_rate ? Operand(0.05) : Operand(rate));
+    w.assign(next.parameter);
+    if (next.state.size() == 2) m.assign(next.state[0]);
+    if (!next.state.empty()) (one_state ? m : v).assign(next.state.back());
+    return how.returned ? Tensors{g} : Tensors{};
+  };
+  const auto program = detail::compile(f, {.device = device, .tf32 = how.tf32});
+  const Tensors in = {values({how.batch, how.in}, 1).to(how.products),
+                      values({how.batch, how.out}, 3).to(how.products)};
+  for (int i = 0; i < 3; ++i) call(*program, in);
+  Stepped result{{}, detail::text(*program, in)};
+  for (const Variable* state : {&w, &m, &v}) result.state.push_back(state->value().to(f32).to_vector<float>());
+  return result;
+}
+
+// Returns who claimed what.
+std::string stepped(const Step& how) {
+  const Stepped got = step_on("cuda", how), want = step_on("reference", how);
+  // The reference rounds the gradient of narrow products; the kernel does not.
+  const double tolerance = how.products == f32 && !how.tf32 ? 1e-5 : 4e-3;
+  for (std::size_t i = 0; i < got.state.size(); ++i)
+    expect_close(got.state[i], want.state[i], "state " + std::to_string(i) + "\n" + got.text, tolerance);
+  return got.text;
+}
+
+void expect_taken(const Step& how) {
+  SCOPED_TRACE(testing::Message() << how.rule->kernel << " " << how.batch << " " << how.in << " " << how.out);
+  const std::string text = stepped(how);
+  expect_kernel(text, std::string(how.rule->kernel) + "  <-");
+  expect_no_kernel(text, "copied back");
+}
+
+class CudaUpdate : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      set_device("cuda");
+      set_device("cpu");
+    } catch (const Error&) {
+      GTEST_SKIP() << "no GPU";
+    }
+  }
+  void TearDown() override { unsetenv("VARVE_WITHOUT"); }
+};
+
+TEST_F(CudaUpdate, AGradientThatOnlyTheUpdateReadsIsNeverWritten) {
+  for (const Rule& rule : rules()) expect_taken({.rule = &rule});
+}
+
+TEST_F(CudaUpdate, AnySizes) {
+  for (const Rule* rule : {&rules()[0], &rules()[5]}) {
+    expect_taken({.rule = rule, .batch = 1, .in = 1, .out = 1});
+    expect_taken({.rule = rule, .batch = 17, .in = 101, .out = 3});
+    expect_taken({.rule = rule, .batch = 65, .in = 64, .out = 130});
+    expect_taken({.rule = rule, .batch = 33, .in = 300, .out = 516});
+  }
+  expect_taken({.batch = 300, .in = 65, .out = 130});  // the library's, or our plain one
+}
+
+TEST_F(CudaUpdate, OnTensorCores) {
+  for (const Rule* rule : {&rules()[0], &rules()[2]}) {
+    for (const Step& how : {Step{.tf32 = true}, Step{.products = bf16}, Step{.products = f16}})
+      for (const std::int64_t batch : {1, 63, 130}) {
+        Step step = how;
+        step.rule = rule;
+        step.batch = batch;
+        expect_taken(step);
+        step.in = 300;
+        step.out = 263;
+        expect_taken(step);
+      }
+  }
+}
+
+TEST_F(CudaUpdate, AKnownRateAndAnyOrderOfThePlainStep) {
+  for (const Rule* rule : {&rules()[0], &rules()[1]}) {
+    expect_taken({.rule = rule, .known_rate = true});
+    expect_taken({.rule = rule, .batch = 300, .known_rate = true});
+    expect_taken({.rule = rule, .turned = true});
+    expect_taken({.rule = rule, .weights = f64, .products = f64});
+  }
+}
+
+TEST_F(CudaUpdate, OthersTakeTheRest) {
+  expect_no_kernel(stepped({.rule = &rules()[3], .batch = 140}), "update  <-");
+  expect_no_kernel(stepped({.returned = true}), "update  <-");
+  setenv("VARVE_WITHOUT", "update-in-gemm", 1);
+  expect_no_kernel(stepped({}), "update  <-");
+}
+
+TEST_F(CudaUpdate, TheSameBitsAtEveryRun) {
+  const Step how{.rule = &rules()[4], .batch = 130, .in = 300, .out = 263, .tf32 = true};
+  EXPECT_EQ(step_on("cuda", how).state, step_on("cuda", how).state);
+}
+
+}  // namespace
+}  // namespace varve
