@@ -67,6 +67,88 @@ TEST_F(CudaIndex, AGradientIsAddedToTheOtherUsesOfATable) {
   expect_no_kernel(text, "copied");
 }
 
+// ---- rows of a table with what follows, and their gradients
+
+struct Chain {
+  DType dtype = f32;  // of the rows
+  double rate = 0;    // of dropout
+  bool positions = false, turned = false;
+};
+
+Function rows_of_table(const Chain& chain) {
+  return [=](const Tensors& in) {
+    Tensor x = embedding(in[0], in[1]);
+    if (chain.dtype != f32) x = x.to(chain.dtype);
+    if (chain.positions) x = x + in[2].to(chain.dtype);
+    if (chain.rate > 0) x = dropout(x, chain.rate, {.seed = 3, .stream = "rows", .counter = in[3]});
+    if (chain.turned) x = transpose(x, {1, 0, 2});
+    return Tensors{x, gradients(sum((x * x).to(f32)), {in[0]})[0]};
+  };
+}
+
+Tensors table_inputs(std::int64_t width) {
+  return {values({50, width}, 1), reshape(ids(4 * 70, 50, 2), {4, 70}), values({70, width}, 3), full_int({}, 7, i64)};
+}
+
+TEST_F(CudaIndex, RowsAreCastAddedToAndDroppedOnTheirWay) {
+  const auto check = [](const Chain& chain, const std::string& forward, const std::string& backward) {
+    for (const std::int64_t width : {24, 5}) {
+      const std::string text =
+          same_as_reference(rows_of_table(chain), table_inputs(width), chain.dtype == f32 ? 1e-5 : 2e-2);
+      expect_kernel(text, forward + "  <-");
+      expect_kernel(text, backward + "  <-");
+    }
+  };
+  check({}, "cuda embedding", "cuda embedding_grad");
+  check({.positions = true}, "cuda embedding+add", "cuda embedding_grad");
+  check({.rate = 0.3}, "cuda embedding+dropout", "cuda dropout+embedding_grad");
+  check({.dtype = bf16}, "cuda embedding+cast", "cuda cast+embedding_grad");
+  check({.dtype = bf16, .rate = 0.5, .positions = true}, "cuda embedding+cast+add+dropout",
+        "cuda dropout+cast+embedding_grad");
+  check({.dtype = f16, .turned = true}, "cuda embedding+cast", "cuda cast+embedding_grad");
+}
+
+TEST_F(CudaIndex, AGradientIsReadWhereItLies) {
+  const auto check = [](const Function& f, const Shape& shape) {
+    const std::string text =
+        same_as_reference([&](const Tensors& in) { return Tensors{gradient_of_table(f(in)[0], in[1], 50)}; },
+                          {values(shape, 1), reshape(ids(4 * 70, 50, 2), {4, 70})});
+    expect_no_kernel(text, "copy");
+  };
+  check([](const Tensors& in) { return Tensors{transpose(in[0], {1, 0, 2})}; }, {70, 4, 8});
+  check([](const Tensors& in) { return Tensors{slice(in[0], {{1, 5}})}; }, {6, 70, 8});
+  check([](const Tensors& in) { return Tensors{transpose(in[0], {0, 2, 1})}; }, {4, 8, 70});
+  check([](const Tensors& in) { return Tensors{broadcast_to(in[0], {4, 70, 8})}; }, {70, 8});
+}
+
+TEST_F(CudaIndex, APlainStepTouchesOnlyTheRowsThatAreNamed) {
+  const auto step_on = [](const std::string& device, bool known, double decay, std::string* text) {
+    Variable table("table", values({50, 12}, 1));
+    const Variable rate("rate", full({}, 0.05, f32), false);
+    const Function f = [&](const Tensors& in) {
+      const Tensor g = gradient_of_table(in[0], in[1], 50);
+      table.assign(sgd_update(table, g, {}, known ? Operand(0.05) : Operand(rate), {.weight_decay = decay}).parameter);
+      return Tensors{};
+    };
+    const auto program = detail::compile(f, {.device = device});
+    const Tensors in = {values({300, 12}, 2), ids(300, 50, 3)};
+    for (int i = 0; i < 3; ++i) call(*program, in);
+    if (text) *text = detail::text(*program, in);
+    return table.value().to_vector<float>();
+  };
+  for (const bool known : {true, false}) {
+    std::string text;
+    const std::vector<float> got = step_on("cuda", known, 0, &text);
+    expect_close(got, step_on("reference", known, 0, nullptr), text);
+    expect_kernel(text, "cuda embedding_grad+sgd_update  <-");
+    expect_no_kernel(text, "copied back");
+  }
+  std::string text;
+  const std::vector<float> got = step_on("cuda", true, 0.1, &text);
+  expect_close(got, step_on("reference", true, 0.1, nullptr), text);
+  expect_no_kernel(text, "cuda embedding_grad+sgd_update  <-");
+}
+
 TEST_F(CudaIndex, AlongAnAxisOfMany) {
   const Function put = [](const Tensors& in) { return Tensors{put_along_axis_add(in[0], in[1], in[2], 1)}; };
   const Tensor many = reshape(ids(3 * 5000 * 2, 7, 3), {3, 5000, 2});

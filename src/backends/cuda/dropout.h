@@ -19,4 +19,16 @@ struct Drop {
         kept(1 - dropout.attrs.number("rate")) {}
 };
 
+// The same with its addresses, as struct Drop of kernels/philox.cuh has it.
+struct DropArgs {
+  const void *seed = nullptr, *counter = nullptr;
+  std::uint64_t stream = 0;
+  double kept = 1;
+  float rate = 0;
+
+  DropArgs() = default;
+  DropArgs(const Drop& drop, const void* seed_at, const void* counter_at)
+      : seed(seed_at), counter(counter_at), stream(drop.stream), kept(drop.kept), rate(drop.rate) {}
+};
+
 }  // namespace varve::cuda

@@ -27,6 +27,8 @@ int unit_of(std::int64_t row, const void* x, const void* y) {
   return 1;
 }
 
+}  // namespace
+
 Prepared gather(const Task& task) {
   if (task.shape_out().numel() == 0) return nothing();
   const std::int64_t axis = axis_of(task), count = task.shape_in(1).numel();
@@ -34,17 +36,14 @@ Prepared gather(const Task& task) {
   const std::int64_t row = x.inner * element_bytes(task.dtype_in(0));
   const int text = number_of(out_of_range(task.op, x.size, axis));
   return backend::prepared([=, run = kernel("gather_rows", task.dtype_in(1))](const RunArgs& args) {
-    constexpr int kBlock = 256;
     const int unit = unit_of(row, args.in[0], args.out[0]);
-    const std::int64_t units = row / unit;
-    int across = 1;
-    while (across < units && across < kBlock) across *= 2;
-    const int down = kBlock / across;
-    const Launch launch{
-        .grid = striding(ceil_div(x.outer * count, down) * kBlock).grid, .block = across, .block_y = down};
-    run(launch, args.in[0], args.in[1], args.out[0], x.outer, count, x.size, units, unit, args.errors->word(), text);
+    const Launch launch = along_rows(row / unit, x.outer * count);
+    run(launch, args.in[0], args.in[1], args.out[0], x.outer, count, x.size, row / unit, unit, args.errors->word(),
+        text);
   });
 }
+
+namespace {
 
 // ---- take_along_axis: y[o, j, i] = x[o, indices[o, j, i], i]
 
@@ -88,10 +87,10 @@ int number_of(const std::string& text) { return gpu().present() ? context().note
 
 void add_index_claims(ClaimMap& map) {
   offer(map, "gather", gather);
-  offer(map, "embedding", gather);
   offer(map, "take_along_axis", take_along_axis);
   offer(map, "one_hot", one_hot);
   add_scatter_claims(map);
+  add_table_claims(map);
 }
 
 }  // namespace varve::cuda

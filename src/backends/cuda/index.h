@@ -12,6 +12,9 @@ int number_of(const std::string& text);
 
 inline const char* index_type(DType dtype) { return dtype == i32 ? "int" : "i64"; }
 
-void add_scatter_claims(ClaimMap& map);  // scatter_add, embedding_grad, put_along_axis_add
+backend::Prepared gather(const Task& task);  // embedding, too
+
+void add_scatter_claims(ClaimMap& map);  // scatter_add, put_along_axis_add
+void add_table_claims(ClaimMap& map);    // embedding and its gradient
 
 }  // namespace varve::cuda

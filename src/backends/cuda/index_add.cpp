@@ -1,6 +1,7 @@
 // Adding at positions that are themselves tensors, without atomics: positions are sorted by where they go, and those of
 // one place are added in a fixed order, so that runs repeat bit for bit.
-#include "backends/cuda/index_sort.h"
+#include "backends/cuda/index_add.h"
+
 #include "backends/cuda/status.h"
 
 namespace varve::cuda {
@@ -12,16 +13,6 @@ using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
 
-// y[o, indices[j], :] = x[o, indices[j], :] + Σ updates[o, j, :]
-struct Scatter {
-  std::int64_t rows, inner;  // of y as a matrix
-  std::int64_t positions;    // rows of updates
-  DType dtype;
-  int x = -1, indices = 1, updates = 0;  // inputs; no x: zeros
-
-  std::int64_t bytes() const { return rows * inner * element_bytes(dtype); }
-};
-
 std::int64_t power_above(std::int64_t n) {
   std::int64_t power = 1;
   while (power < n) power *= 2;
@@ -32,16 +23,22 @@ std::int64_t power_above(std::int64_t n) {
 class RowSums {
  public:
   explicit RowSums(const Scatter& s) : s_(s) {
-    vec_ = std::min({16 / element_bytes(s.dtype), power_above(s.inner), std::int64_t{8}});
+    vec_ = std::min({16 / element_bytes(s.update_dtype), power_above(s.inner), std::int64_t{8}});
     lanes_ = std::min<std::int64_t>(power_above(ceil_div(s.inner, vec_)), 32);
     // Long pieces have few shares to join; enough pieces keep the GPU busy.
     constexpr std::int64_t kShortest = 8, kLongest = 128, kWarps = 64;  // to a multiprocessor
     const auto warps = [&](std::int64_t piece) { return ceil_div(s.positions, piece) * lanes_ * columns(vec_) / 32; };
     piece_ = kShortest;
     while (piece_ < kLongest && warps(2 * piece_) >= kWarps * gpu().multiprocessors) piece_ *= 2;
-    Constants constants = {{"ELEMENT", type_name(s.dtype)}, {"VEC", cat(vec_)}, {"LANES", cat(lanes_)}};
+    Constants constants = {{"ELEMENT", type_name(s.dtype)},
+                           {"UPDATE", type_name(s.update_dtype)},
+                           {"VEC", cat(vec_)},
+                           {"LANES", cat(lanes_)}};
     if (s.x >= 0) constants.emplace_back("BASE", "1");
-    const std::string text = kernel_text("pack") + defines(constants) + kernel_text("index_add");
+    if (s.steps) constants.emplace_back("RATE", "1");
+    if (s.drop) constants.emplace_back("DROPOUT", "1");
+    const std::string text =
+        kernel_text("pack") + kernel_text("philox") + defines(constants) + kernel_text("index_add");
     sum_ = Function("sum_pieces", text);
     join_ = Function("join_pieces", text);
     sum_singly_ = Function("sum_pieces_singly", text);
@@ -53,12 +50,21 @@ class RowSums {
     return static_cast<std::size_t>(2 * pieces() * s_.inner * wide);
   }
 
-  void operator()(const IndexSort::Sorted& sorted, const void* updates, void* y, void* shares) const {
+  void operator()(const IndexSort::Sorted& sorted, const RunArgs& args, const void* updates, void* shares) const {
     const struct {
       const std::uint32_t *keys, *places;
       std::int64_t count, piece, pieces, size, inner;
-    } rows{sorted.keys, sorted.places, s_.positions, piece_, pieces(), s_.rows, s_.inner};
-    const bool wide = s_.inner % vec_ == 0 && aligned(vec_ * element_bytes(s_.dtype), updates, y);
+      const void* rate;
+      double known_rate;
+      DropArgs drop;
+    } rows{sorted.keys,   sorted.places,
+           s_.positions,  piece_,
+           pieces(),      s_.rows,
+           s_.inner,      s_.rate_at < 0 ? nullptr : args.in[s_.rate_at],
+           s_.known_rate, s_.drop ? DropArgs(*s_.drop, args.in[s_.drop_at], args.in[s_.drop_at + 1]) : DropArgs()};
+    void* y = args.out[0];
+    const bool wide = s_.inner % vec_ == 0 && aligned(vec_ * element_bytes(s_.update_dtype), updates) &&
+                      aligned(std::min<std::int64_t>(vec_ * element_bytes(s_.dtype), 16), y);
     Launch launch{.grid = ceil_div(pieces(), 256 / lanes_), .grid_y = static_cast<int>(columns(wide ? vec_ : 1))};
     (wide ? sum_ : sum_singly_)(launch, rows, updates, y, shares);
     if (pieces() == 1) return;
@@ -94,6 +100,8 @@ Prepared prepare_unchanged(const Scatter& s) {
   });
 }
 
+}  // namespace
+
 Prepared prepare_scatter(const Scatter& s, const IndexSort::Keys& keys) {
   if (s.positions == 0) return prepare_unchanged(s);
   const IndexSort sort(keys);
@@ -102,81 +110,46 @@ Prepared prepare_scatter(const Scatter& s, const IndexSort::Keys& keys) {
     start_from_x(s, args);
     const IndexSort::Sorted sorted =
         sort(args.in[s.indices], args.scratch, args.errors->word(), args.out[0], s.x >= 0 ? 0 : s.bytes());
-    sums(sorted, args.in[s.updates], args.out[0], static_cast<std::byte*>(args.scratch) + sort.scratch_bytes());
+    sums(sorted, args, args.in[s.updates], static_cast<std::byte*>(args.scratch) + sort.scratch_bytes());
   };
   return backend::prepared(run, sort.scratch_bytes() + sums.scratch_bytes());
 }
 
-// ---- scatter_add and embedding_grad
-
-// What both are told of their call; the shapes of x (or of the table) and of the indices.
-Prepared prepare_rows(const std::string& op, const TensorType& x, std::int64_t axis, const TensorType& indices,
-                      Scatter s) {
-  const Rows y(x.shape, axis);
-  s.rows = y.outer * y.size;
-  s.inner = y.inner;
-  s.positions = y.outer * indices.shape.numel();
-  s.dtype = x.dtype;
-  return prepare_scatter(s, {.dtype = indices.dtype,
-                             .positions = s.positions,
-                             .rows = s.rows,
-                             .size = y.size,
-                             .count = indices.shape.numel(),
-                             .text = number_of(out_of_range(op, y.size, axis))});
-}
-
-Prepared scatter_add(const Task& task) {
-  if (task.shape_out().numel() == 0 && task.shape_in(2).numel() == 0) return nothing();
-  return prepare_rows(task.op, task.out[0].type, task.attrs.integer("axis"), task.in[1].type,
-                      {.x = 0, .indices = 1, .updates = 2});
-}
-
-Prepared embedding_grad(const Task& task) {
-  if (task.shape_out().numel() == 0 && task.shape_in(0).numel() == 0) return nothing();
-  return prepare_rows(task.op, task.out[0].type, 0, task.in[1].type, {.x = -1, .indices = 1, .updates = 0});
-}
-
-// The gradient of a table that is used twice: added to what the other use gives, which is `in` 2.
-Prepared embedding_grad_to(const Task& task) {
-  if (task.shape_out().numel() == 0 && task.shape_in(0).numel() == 0) return nothing();
-  return prepare_rows(task.op, task.out[0].type, 0, task.in[1].type, {.x = 2, .indices = 1, .updates = 0});
-}
-
-std::string refusal(const Shape& y, std::int64_t axis, const Shape& updates, std::int64_t indices) {
+std::string scatter_refusal(const Shape& y, std::int64_t axis, const Shape& updates, std::int64_t indices) {
   if (updates.numel() == 0) return "";
   const Rows rows(y, axis);
   if (!RowSums::takes(rows.inner)) return cat("rows of ", rows.inner, " elements are too long");
   return IndexSort::refusal(rows.outer * indices, rows.outer * rows.size);
 }
 
-void claim_scatter_add(const Site& site, std::vector<Claim>& claims) {
-  const ir::Node& node = site.node();
-  const std::string no = refusal(node.types[0].shape, node.attrs.integer("axis"), node.inputs[2].type().shape,
-                                 node.inputs[1].type().shape.numel());
-  claims.push_back(no.empty() ? claim_of(site.root(), scatter_add) : Claim::no("cuda scatter_add", no));
+namespace {
+
+// ---- scatter_add
+
+Prepared scatter_add(const Task& task) {
+  if (task.shape_out().numel() == 0 && task.shape_in(2).numel() == 0) return nothing();
+  const std::int64_t axis = task.attrs.integer("axis"), count = task.shape_in(1).numel();
+  const Rows y(task.shape_out(), axis);
+  const Scatter s{.rows = y.outer * y.size,
+                  .inner = y.inner,
+                  .positions = y.outer * count,
+                  .dtype = task.dtype_out(),
+                  .x = 0,
+                  .indices = 1,
+                  .updates = 2};
+  return prepare_scatter(s, {.dtype = task.dtype_in(1),
+                             .positions = s.positions,
+                             .rows = s.rows,
+                             .size = y.size,
+                             .count = count,
+                             .text = number_of(out_of_range(task.op, y.size, axis))});
 }
 
-void claim_embedding_grad(const Site& site, std::vector<Claim>& claims) {
-  const ir::NodePtr& node = site.root();
-  const std::string no =
-      refusal(node->types[0].shape, 0, node->inputs[0].type().shape, node->inputs[1].type().shape.numel());
-  if (!no.empty()) return claims.push_back(Claim::no("cuda embedding_grad", no));
-  const ir::Value dx{node, 0};
-  const ir::NodePtr next = site.sole_user(dx);
-  if (next && next->is("add") && next->types[0] == dx.type()) {
-    const ir::Value& other = next->inputs[next->inputs[0] == dx ? 1 : 0];
-    // Of a value that nobody else reads the sum can take the place: only rows that are named are touched.
-    if (other.type() == dx.type() && site.sole_user(other) == next && !other.node->inputs.empty()) {
-      Claim both = claim_of(node, embedding_grad_to);
-      both.kernel = "cuda embedding_grad+add";
-      both.nodes.push_back(next);
-      both.inputs.push_back(other);
-      both.outputs = {{next, 0}};
-      both.in_place = {{0, 2}};
-      claims.push_back(std::move(both));
-    }
-  }
-  claims.push_back(claim_of(node, embedding_grad));
+void claim_scatter_add(const Site& site, std::vector<Claim>& claims) {
+  const ir::Node& node = site.node();
+  const std::string no = scatter_refusal(node.types[0].shape, node.attrs.integer("axis"), node.inputs[2].type().shape,
+                                         node.inputs[1].type().shape.numel());
+  claims.push_back(no.empty() ? claim_of(site.root(), scatter_add) : Claim::no("cuda scatter_add", no));
 }
 
 // ---- put_along_axis_add: y[o, indices[o, j, i], i] = x[…] + Σ updates[o, j, i]
@@ -231,7 +204,6 @@ void claim_put(const Site& site, std::vector<Claim>& claims) {
 
 void add_scatter_claims(ClaimMap& map) {
   map["scatter_add"].push_back(claim_scatter_add);
-  map["embedding_grad"].push_back(claim_embedding_grad);
   map["put_along_axis_add"].push_back(claim_put);
 }
 

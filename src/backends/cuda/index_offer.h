@@ -28,4 +28,13 @@ inline Launch striding(std::int64_t items, int block = 256) {
   return {.grid = std::min(ceil_div(items, block), kWaves * gpu().multiprocessors * 256 / block), .block = block};
 }
 
+// For kernels that go along rows: threads for so many items of a row, by rows.
+inline Launch along_rows(std::int64_t items, std::int64_t rows) {
+  constexpr int kBlock = 256;
+  int across = 1;
+  while (across < items && across < kBlock) across *= 2;
+  const int down = kBlock / across;
+  return {.grid = striding(ceil_div(rows, down) * kBlock).grid, .block = across, .block_y = down};
+}
+
 }  // namespace varve::cuda

@@ -23,6 +23,15 @@ std::int64_t blocks_for(std::int64_t sorting, std::int64_t cleared_bytes) {
 
 }  // namespace
 
+namespace {
+
+struct Moved {
+  std::uint32_t period, far, near;
+};
+Moved moved_of(const IndexSort::Keys& keys) { return {keys.period, keys.far, keys.near}; }
+
+}  // namespace
+
 struct IndexSort::Source {
   const void* indices;
   std::int64_t size, count, inner;
@@ -80,7 +89,7 @@ IndexSort::Sorted IndexSort::by_rank(const Source& source, void* scratch, void* 
   const std::size_t composite = width_of(keys_.rows) + shift <= 32 ? 4 : 8;
   rank_({.grid = blocks_for(ceil_div(keys_.positions, 32), cleared_bytes),
          .shared = composite * static_cast<std::size_t>(ceil_div(keys_.positions, 64) * 64)},
-        source, static_cast<int>(keys_.positions), shift, keys, places, cleared, cleared_bytes);
+        source, moved_of(keys_), static_cast<int>(keys_.positions), shift, keys, places, cleared, cleared_bytes);
   return {keys, places};
 }
 
@@ -104,7 +113,7 @@ IndexSort::Sorted IndexSort::by_counting(const Source& source, void* scratch, vo
       count_next_({.grid = tiles_, .shared = shared}, keys, keys_.positions, tile, bins, shift, mask, counts);
     add_tiles_({.grid = ceil_div(bins_, 32)}, counts, totals, tiles, bins);
     place_({.grid = tiles_, .shared = shared}, keys, places, keys_.positions, tile, bins, shift, mask, counts, totals,
-           other_keys, other_places);
+           moved_of(keys_), other_keys, other_places);
     if (pass == 0) places = part(pair_);
     std::swap(keys, other_keys);
     std::swap(places, other_places);

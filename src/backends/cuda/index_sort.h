@@ -17,6 +17,8 @@ class IndexSort {
     std::int64_t size, count, inner = 1;
     bool flat = false;
     int text = 0;  // of the note for an index out of range
+    // Places are given as position / period · far + position % period · near; period 0: as positions.
+    std::uint32_t period = 0, far = 0, near = 0;
   };
   // Why it would not sort those, or nothing.
   static std::string refusal(std::int64_t positions, std::int64_t rows);

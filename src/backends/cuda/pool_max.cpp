@@ -38,12 +38,6 @@ struct MaxPool {
 };
 
 // Operands as the kernels have them.
-struct DropArgs {
-  const void *seed = nullptr, *counter = nullptr;
-  std::uint64_t stream = 0;
-  double kept = 1;
-  float rate = 0;
-};
 struct ForwardArgs {
   const void *x, *bias = nullptr;
   void *y, *stored = nullptr;
@@ -58,7 +52,7 @@ struct BackwardArgs {
 // Seed and counter are inputs `at` and the next.
 DropArgs drop_args(const MaxPool& p, const RunArgs& args, std::size_t at) {
   if (!p.drop) return {};
-  return {args.in[at], args.in[at + 1], p.drop->stream, p.drop->kept, p.drop->rate};
+  return {*p.drop, args.in[at], args.in[at + 1]};
 }
 
 // ---- forward: x, bias, seed, counter -> y, x with bias and ReLU

@@ -1,7 +1,7 @@
-// Positions sorted by the row they go to, those of one row in their own order: keys[p] is the row, places[p] the
-// position, in ascending order of (row, position). What lies outside is noted and comes last, with the key `outside`.
-// INDEX: the type of indices. FLAT: each index stands for one element, see below. COMPOSITE: u32 or u64, holds a key
-// above a position.
+// Positions sorted by the row they go to, those of one row in their own order: keys[p] is the row, places[p] where the
+// position's update lies, in ascending order of (row, position). What lies outside is noted and comes last, with the
+// key `outside`. INDEX: the type of indices. FLAT: each index stands for one element, see below. COMPOSITE: u32 or u64,
+// holds a key above a position.
 
 // y[o, indices[j], :]: the key is the number of the row. FLAT: y[o, indices[o, j, i], i]: the key is the element's
 // place.
@@ -12,6 +12,14 @@ struct Source {
   int text;
   u32 outside;
 };
+
+// Where the update of a position lies, in rows: updates need not lie in the order of positions.
+struct Moved {
+  u32 period, far, near;  // period 0: they do
+};
+__device__ __forceinline__ u32 place_of(const Moved& m, u32 position) {
+  return m.period == 0 ? position : position / m.period * m.far + position % m.period * m.near;
+}
 
 __device__ __forceinline__ u32 key_of(const Source& s, i64 position) {
 #ifdef FLAT
@@ -46,8 +54,8 @@ __device__ __forceinline__ void clear(unsigned char* to, i64 bytes) {
 // ---- few positions: each is compared with all others; blocks of 32 positions, eight warps with an eighth of the
 // others
 
-extern "C" __global__ void __launch_bounds__(256)
-    rank_keys(Source s, int count, int shift, u32* keys, u32* places, unsigned char* cleared, i64 cleared_bytes) {
+extern "C" __global__ void __launch_bounds__(256) rank_keys(Source s, Moved moved, int count, int shift, u32* keys,
+                                                            u32* places, unsigned char* cleared, i64 cleared_bytes) {
   extern __shared__ uint4 shared[];
   COMPOSITE* all = (COMPOSITE*)shared;
   __shared__ int ranks[8][32];
@@ -72,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(256)
     if (warp == 0 && first + lane < count) {
       for (int w = 1; w < 8; ++w) rank += ranks[w][lane];
       keys[rank] = (u32)(me >> shift);
-      places[rank] = (u32)mine;
+      places[rank] = place_of(moved, (u32)mine);
     }
   }
   clear(cleared, cleared_bytes);
@@ -177,10 +185,10 @@ __device__ __forceinline__ void find_starts(const u32* counts, const u32* totals
 }
 
 // One warp puts a tile's elements where they belong, 32 at a time, so that equals keep their order. No `places`: the
-// elements are still where they were at first.
+// first pass, where positions are in order.
 extern "C" __global__ void __launch_bounds__(256)
     place_digits(const u32* keys, const u32* places, i64 count, int tile, int bins, int shift, u32 mask,
-                 const u32* counts, const u32* totals, u32* keys_out, u32* places_out) {
+                 const u32* counts, const u32* totals, Moved moved, u32* keys_out, u32* places_out) {
   extern __shared__ uint4 shared[];
   u32* starts = (u32*)shared;
   find_starts(counts, totals, bins, starts);
@@ -199,6 +207,6 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncwarp();
     if (!live) continue;
     keys_out[start + before] = key;
-    places_out[start + before] = places ? places[from] : (u32)from;
+    places_out[start + before] = places ? places[from] : place_of(moved, (u32)from);
   }
 }

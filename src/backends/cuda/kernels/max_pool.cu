@@ -41,7 +41,7 @@ __device__ __forceinline__ void pool_forward(const Pool& p, const Forward& f) {
     Largest<N> largest(f.x + image, bias, p, row, column);
     const i64 to = ((at.image * p.out_height + at.row) * p.out_width + at.column) * p.channels + channel;
 #ifdef DROPOUT
-    drop<N>(largest.best, to, dropout, key);
+    drop_some<N>(largest.best, to, dropout, key);
 #endif
     Pack<T, N> result;
 #pragma unroll

@@ -93,7 +93,7 @@ __device__ __forceinline__ void pool_backward(const Pool& p, const Backward& b) 
 #pragma unroll
           for (int i = 0; i < N; ++i) given[i] = widen<S>(dy.at[i]);
 #ifdef DROPOUT
-          drop<N>(given, from, dropout, key);
+          drop_some<N>(given, from, dropout, key);
 #endif
 #ifdef RELU
 #pragma unroll

@@ -105,3 +105,32 @@ struct Dropout<float> {
     return x == 0.0f ? x : __fdiv_rn(x, keep);
   }
 };
+
+// What a kernel is told of a dropout.
+struct Drop {
+  const i64 *seed, *counter;
+  u64 stream;  // mixed
+  double kept;
+  float rate;
+};
+
+// Elements `first` to `first` + N of a tensor. Their bits are drawn as whole blocks of four where N is such.
+template <int N, class S>
+__device__ __forceinline__ void drop_some(S* values, i64 first, const Dropout<S>& dropout, const RandomKey& key) {
+  if constexpr (N % 4 == 0) {
+#pragma unroll
+    for (int four = 0; four < N; four += 4) {
+      const FourWords words = philox((u64)(first + four) / 4, key);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values[four + i] = dropout(values[four + i], words.at[i]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const FourWords words = philox((u64)(first + i) / 4, key);
+      const bool odd = ((first + i) & 1) != 0, upper = ((first + i) & 2) != 0;
+      const u32 low = odd ? words.at[1] : words.at[0], high = odd ? words.at[3] : words.at[2];
+      values[i] = dropout(values[i], upper ? high : low);
+    }
+  }
+}

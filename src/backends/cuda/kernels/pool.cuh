@@ -54,32 +54,3 @@ __device__ __forceinline__ Range covering(int place, int window, int stride, int
   const int begin = place < window ? 0 : (place - window) / stride + 1, last = place / stride;
   return {begin, last < count ? last + 1 : count};
 }
-
-#ifdef DROPOUT
-// The numbers of N elements side by side are drawn as whole blocks of four where they are such.
-struct Drop {
-  const i64 *seed, *counter;
-  u64 stream;
-  double kept;
-  float rate;
-};
-template <int N>
-__device__ __forceinline__ void drop(S* values, i64 first, const Dropout<S>& dropout, const RandomKey& key) {
-  if constexpr (N % 4 == 0) {
-#pragma unroll
-    for (int four = 0; four < N; four += 4) {
-      const FourWords words = philox((u64)(first + four) / 4, key);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) values[four + i] = dropout(values[four + i], words.at[i]);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const FourWords words = philox((u64)(first + i) / 4, key);
-      const bool odd = ((first + i) & 1) != 0, upper = ((first + i) & 2) != 0;
-      const u32 low = odd ? words.at[1] : words.at[0], high = odd ? words.at[3] : words.at[2];
-      values[i] = dropout(values[i], upper ? high : low);
-    }
-  }
-}
-#endif
