@@ -1,5 +1,8 @@
 #include "runtime/compiled.h"
 
+#include <algorithm>
+
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "runtime/engine.h"
@@ -35,13 +38,41 @@ std::vector<Tensor> CompiledFn::record(const Tensor* const* args, std::size_t co
   return fn_(in);
 }
 
+namespace {
+
+// The values that take most of a program's arena, for the one who must make it smaller.
+std::string largest_values(const compiler::Plan& plan) {
+  std::vector<std::pair<std::size_t, std::string>> values;
+  for (const compiler::PlanStep& step : plan.steps)
+    for (std::size_t o = 0; o < step.out.size(); ++o)
+      if (step.out[o].kind == compiler::Place::Kind::arena) {
+        const TensorType& type = step.out_ports[o].type;
+        values.push_back({type.bytes(), cat(type.str(), " of ", step.op.substr(0, 40),
+                                            step.origin.empty() ? "" : cat(" (", step.origin, ")"))});
+      }
+  constexpr std::size_t kShown = 3;
+  std::stable_sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, values.size()); ++i)
+    text += cat(i ? "; " : "", human_bytes(values[i].first), " ", values[i].second);
+  return text;
+}
+
+}  // namespace
+
 const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_t count, std::vector<double>* seconds) {
   runtime::Program& program = this->program(args, count);
   const bool fits = arena_ && arena_->bytes >= program.arena_bytes() && program.plan().device == arena_device_;
   if (program.arena_bytes() && !fits) {
     arena_device_ = program.plan().device;
     arena_ = nullptr;  // first give back, then take
-    arena_ = runtime::new_storage(program.arena_bytes(), program.plan().device);
+    try {
+      arena_ = runtime::new_storage(program.arena_bytes(), program.plan().device);
+    } catch (const OutOfMemory& error) {
+      throw OutOfMemory(cat(error.what(), " The program '", options_.name, "' needs ",
+                            human_bytes(program.arena_bytes()),
+                            " for values on the way; the largest: ", largest_values(program.plan()), "."));
+    }
   }
   program.run(args, arena_, results_, seconds);
   return results_;
