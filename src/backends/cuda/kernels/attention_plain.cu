@@ -2,6 +2,7 @@
 // TILE queries and keys in shared memory, 16 × 16 threads, each with RxR scores of a tile.
 //   HAS_Y      gradient: the result of attention is given, so that Σ p·dp is Σ y·dy
 constexpr int kThreads = 256, kR = TILE / 16;
+constexpr int kBlocks = DEPTH <= 64 && WIDTH <= 64 ? 2 : 1;  // that share a multiprocessor's registers, at least
 constexpr int kPad = 16 / sizeof(W);  // keeps rows in different banks and pieces of 16 bytes aligned
 __device__ constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 constexpr int kDepth = round_up(DEPTH, 16), kWidth = round_up(WIDTH, 16);
@@ -120,16 +121,18 @@ __device__ __forceinline__ void add_rows(const W* scores, const W* tile, W (&sum
 // sums[i][·] += Σ scores[k][thread_row + i] · tile[k][·]
 template <int count, int row>
 __device__ __forceinline__ void add_columns(const W* scores, const W* tile, W (&sums)[kR][count]) {
+  struct alignas(kR == 1 ? sizeof(W) : kR == 2 ? 8 : 16) Rows {  // read at once
+    W of[kR];
+  };
 #pragma unroll 4
   for (int k = 0; k < TILE; ++k) {
-    W left[kR], right[count];
-#pragma unroll
-    for (int i = 0; i < kR; ++i) left[i] = scores[k * kScoreRow + thread_row() + i];
+    const Rows left = *(const Rows*)(scores + k * kScoreRow + thread_row());
+    W right[count];
     load_columns<count>(tile + k * row, right);
 #pragma unroll
     for (int i = 0; i < kR; ++i)
 #pragma unroll
-      for (int j = 0; j < count; ++j) sums[i][j] += left[i] * right[j];
+      for (int j = 0; j < count; ++j) sums[i][j] += left.of[i] * right[j];
   }
 }
 
@@ -332,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 }
 
 // dk = Σ ds·q and dv = Σ p·dy over the queries.
-extern "C" __global__ void __launch_bounds__(kThreads)
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     attention_grad_keys(Problem p, Operand q, Operand k, Operand v, Operand dy, const W* lse, const W* means,
                         Operand dk, Operand dv) {
   extern __shared__ __align__(16) char memory[];
