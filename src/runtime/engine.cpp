@@ -200,8 +200,9 @@ class ProgramCache {
   std::unordered_map<std::string, std::list<CachedProgram>::iterator> index_;
 };
 
+// Never destroyed: at the end of a process the libraries that kernels belong to may be gone before it.
 ProgramCache& cache() {
-  static ProgramCache programs;
+  static auto& programs = *new ProgramCache;
   return programs;
 }
 
