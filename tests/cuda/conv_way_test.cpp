@@ -1,7 +1,12 @@
 // Ways to compute one convolution agree.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "backends/cuda/context.h"
+#include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
 #include "varve/error.h"
 
@@ -96,6 +101,138 @@ TEST(ConvWays, AProductOfPixelsIsTheConvolution) {
       const Floats want = result_of(own_way(spec), sizes_of(spec.call), follows ? &bias : nullptr);
       for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << spec.key() << " at " << i;
     }
+}
+
+// Whole numbers of 1/8, few enough that products are exact in every type, and so are short sums of them.
+std::vector<std::byte> stored(std::int64_t count, unsigned seed, DType dtype) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size_of(dtype));
+  const Floats all = numbers(count, seed);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const float x = std::round(all[i] * 8) / 8;
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof x);
+    if (dtype == bf16) bits >>= 16;
+    std::memcpy(bytes.data() + i * size_of(dtype), &bits, size_of(dtype));
+  }
+  return bytes;
+}
+Floats read(const std::vector<std::byte>& bytes, DType dtype) {
+  Floats all(bytes.size() / size_of(dtype));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * size_of(dtype), size_of(dtype));
+    if (dtype == bf16) bits <<= 16;
+    std::memcpy(&all[i], &bits, sizeof bits);
+  }
+  return all;
+}
+
+// By operands that lie `offset` elements after an address with any alignment; scratch memory holds NaN.
+Floats result_of(const ConvWay& way, const ConvSpec& spec, std::size_t offset = 0) {
+  const std::size_t before = offset * size_of(spec.dtype);
+  const Sizes sizes = sizes_of(spec.call);
+  const auto uploaded = [&](std::int64_t count, unsigned seed) {
+    const std::vector<std::byte> bytes = stored(count, seed, spec.dtype);
+    auto memory = context().allocate(before + bytes.size());
+    context().upload(static_cast<std::byte*>(memory->address) + before, bytes.data(), bytes.size(), nullptr);
+    return memory;
+  };
+  const auto at = [&](const auto& memory) { return static_cast<std::byte*>(memory->address) + before; };
+  const auto first = uploaded(sizes.first, 1), second = uploaded(sizes.second, 2);
+  const auto bias = uploaded(spec.call.shape.out_channels, 3), out = uploaded(sizes.out, 4);
+  const std::vector<std::byte> nan(way.scratch_bytes, std::byte{0xff});
+  const auto scratch = context().allocate(nan.size());
+  if (!nan.empty()) context().upload(scratch->address, nan.data(), nan.size(), nullptr);
+  way.run({at(first), at(second), spec.epilogue.bias ? at(bias) : nullptr, at(out)}, scratch->address);
+  std::vector<std::byte> result(before + static_cast<std::size_t>(sizes.out) * size_of(spec.dtype));
+  out->fetch(result.data());
+  result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(before));
+  return read(result, spec.dtype);
+}
+
+void expect_same(const ConvWay& way, const ConvSpec& spec) {
+  const ConvWay own = own_way(spec);
+  for (const std::size_t offset : {0, 1}) {
+    if (offset && !way.any_address) continue;
+    const Floats got = result_of(way, spec, offset), want = result_of(own, spec, offset);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], spec.dtype == bf16 ? 0.01 * std::abs(want[i]) + 0.01 : 1e-3)
+          << way.tag << " " << spec.key() << " at " << i;
+  }
+}
+
+// Kernels higher than wide, padding that differs on every side.
+ConvShape kernels(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t dilation) {
+  ConvShape s = pixels(3, 9, in, out);
+  s.in_width = 11;
+  s.kernel_height = 4;
+  s.kernel_width = 3;
+  s.stride_height = s.stride_width = stride;
+  s.dilation_height = s.dilation_width = dilation;
+  s.pad_top = 1;
+  s.pad_bottom = 2;
+  s.pad_left = 2;
+  s.out_height = (s.in_height + 3 - 3 * dilation - 1) / stride + 1;
+  s.out_width = (s.in_width + 2 - 2 * dilation - 1) / stride + 1;
+  return s;
+}
+
+TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const DType dtype : {f32, bf16})
+    for (const std::int64_t in : {1, 3, 4, 5, 8, 16})
+      for (const std::int64_t stride : {1, 2})
+        for (const std::int64_t dilation : {1, 2})
+          for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
+            const bool follows = pass == ConvPass::forward && stride == 2;
+            const ConvSpec spec{
+                {pass, kernels(in, 24, stride, dilation), false}, dtype, {follows, follows}, dtype == f32};
+            const std::optional<ConvWay> way = gathered_way(spec);
+            ASSERT_TRUE(way) << spec.key();
+            expect_same(*way, spec);
+          }
+}
+
+TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const DType dtype : {f32, bf16})
+    for (const std::int64_t in : {3, 33})
+      for (const std::int64_t out : {5, 40})
+        for (const std::int64_t dilation : {1, 2}) {
+          const ConvSpec spec{{ConvPass::input_grad, kernels(in, out, 1, dilation), false}, dtype, {}, false};
+          const std::optional<ConvSpec> forward = turned_spec(spec);
+          ASSERT_TRUE(forward);
+          expect_same(turned_way(spec, own_way(*forward)), spec);
+        }
+}
+
+TEST(ConvWays, OnlyWhatPaysIsGathered) {
+  const auto spec = [](ConvPass pass, const ConvShape& shape, bool tf32) {
+    return ConvSpec{{pass, shape, false}, f32, {}, tf32};
+  };
+  ConvShape few = kernels(3, 24, 1, 1), many = kernels(32, 24, 1, 1), grouped = few, large = many;
+  grouped.groups = 3;
+  large.batch = 4096;
+  EXPECT_TRUE(pays_to_gather(spec(ConvPass::forward, few, false)));
+  EXPECT_TRUE(pays_to_gather(spec(ConvPass::weight_grad, many, true)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, many, false)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, large, true)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, grouped, true)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::input_grad, few, true)));
+}
+
+TEST(ConvWays, OnlyWeightsOfPlainGradientsAreTurned) {
+  const ConvShape plain = kernels(3, 24, 1, 1);
+  ConvShape grouped = plain, far = plain;
+  grouped.groups = 3;
+  far.pad_left = 3;
+  far.out_width = 12;
+  const auto turns = [](ConvPass pass, const ConvShape& shape) {
+    return turned_spec({{pass, shape, false}, f32, {}, false}).has_value();
+  };
+  EXPECT_TRUE(turns(ConvPass::input_grad, plain));
+  EXPECT_FALSE(turns(ConvPass::forward, plain));
+  for (const ConvShape& shape : {kernels(3, 24, 2, 1), grouped, far}) EXPECT_FALSE(turns(ConvPass::input_grad, shape));
 }
 
 TEST(ConvWays, OnlyPixelsAreAProduct) {

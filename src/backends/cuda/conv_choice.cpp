@@ -5,6 +5,8 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_turned.h"
 #include "backends/cuda/cublas.h"
 #include "backends/cuda/cudnn_tuning.h"
 #include "backends/cuda/status.h"
@@ -85,6 +87,9 @@ std::optional<std::size_t> measured(const ConvSpec& spec, const std::vector<Conv
 
 // ---- problems that this process has met
 
+class Problem;
+Problem& problem_of(const ConvSpec& spec);
+
 class Problem {
  public:
   explicit Problem(const ConvSpec& spec)
@@ -108,7 +113,8 @@ class Problem {
       if (std::optional<ConvWay> way = named(*before)) return *way;
     std::vector<ConvWay> ways = dnn_ways(
         spec_, made_, tunes ? promising(std::move(candidates_)) : std::move(candidates_), tunes ? kMostTried : 1);
-    if (tunes) add_others(ways);
+    if (tunes)
+      for (const Other& other : others()) ways.push_back(other.make());
     if (ways.empty()) ways.push_back(own_way(spec_));
     const std::optional<std::size_t> best = tunes && ways.size() > 1 ? measured(spec_, ways) : std::nullopt;
     const ConvWay& chosen = ways[best.value_or(0)];
@@ -116,24 +122,32 @@ class Problem {
     return chosen;
   }
 
-  void add_others(std::vector<ConvWay>& ways) const {
-    if (blas_refusal(spec_.dtype).empty())
-      if (std::optional<ConvWay> product = product_way(spec_)) ways.push_back(std::move(*product));
+  // What may be faster than anything of cuDNN's. Ways are made when they are wanted: that may measure products.
+  struct Other {
+    std::string tag;
+    std::function<ConvWay()> make;
+  };
+  std::vector<Other> others() const {
+    std::vector<Other> all;
+    const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
+    if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
+    if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
+    if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && !product)
+      all.push_back({"turned", [this, forward] { return turned_way(spec_, problem_of(*forward).decide(true)); }});
     // Without tensor cores cuDNN has little for channels-last images; then ours may be the fastest.
-    if (!spec_.tensor_cores()) ways.push_back(own_way(spec_));
+    if (!spec_.tensor_cores()) all.push_back({"own", [this] { return own_way(spec_); }});
+    return all;
   }
 
   std::optional<ConvWay> named(const std::string& tag) {
-    std::vector<ConvWay> ways;
-    add_others(ways);
+    for (const Other& other : others())
+      if (other.tag == tag) return other.make();
     for (dnn::Candidate& candidate : made_.graph.candidates(accepted_for(spec_))) {
       if (candidate.tag != tag) continue;
       std::vector<dnn::Candidate> one;
       one.push_back(std::move(candidate));
-      for (ConvWay& way : dnn_ways(spec_, made_, std::move(one), 1)) ways.push_back(std::move(way));
+      for (ConvWay& way : dnn_ways(spec_, made_, std::move(one), 1)) return std::move(way);
     }
-    for (ConvWay& way : ways)
-      if (way.tag == tag) return std::move(way);
     return std::nullopt;
   }
 

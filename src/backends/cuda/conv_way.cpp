@@ -15,6 +15,22 @@ std::string ConvSpec::key() const {
              " pad ", s.pad_top, ",", s.pad_bottom, ",", s.pad_left, ",", s.pad_right, " groups ", s.groups);
 }
 
+const char* bits_name(DType dtype) {
+  switch (size_of(dtype)) {
+    case 2:
+      return "u16";
+    case 4:
+      return "u32";
+    default:
+      return "u64";
+  }
+}
+
+std::size_t scratch_piece(std::int64_t elements, DType dtype) {
+  constexpr std::size_t kRound = 256;
+  return (static_cast<std::size_t>(elements) * size_of(dtype) + kRound - 1) / kRound * kRound;
+}
+
 ConvWay own_way(const ConvSpec& spec) {
   PlainConv conv(spec.call, spec.dtype, spec.epilogue);
   const std::size_t scratch = conv.scratch_bytes();
@@ -23,11 +39,6 @@ ConvWay own_way(const ConvSpec& spec) {
 }
 
 namespace {
-
-bool is_pointwise(const ConvShape& s) {
-  return s.groups == 1 && s.taps() == 1 && s.stride_height == 1 && s.stride_width == 1 && s.pad_top == 0 &&
-         s.pad_bottom == 0 && s.pad_left == 0 && s.pad_right == 0;
-}
 
 // x [pixels,I]  w [O,I]  y [pixels,O]: y = x·wᵀ, dx = dy·w, dw = dyᵀ·x
 Product product_of(ConvPass pass, const ConvShape& s) {
@@ -45,8 +56,14 @@ Product product_of(ConvPass pass, const ConvShape& s) {
 
 }  // namespace
 
+bool is_product(const ConvSpec& spec) {
+  const ConvShape& s = spec.call.shape;
+  return s.groups == 1 && s.taps() == 1 && s.stride_height == 1 && s.stride_width == 1 && s.pad_top == 0 &&
+         s.pad_bottom == 0 && s.pad_left == 0 && s.pad_right == 0;
+}
+
 std::optional<ConvWay> product_way(const ConvSpec& spec) {
-  if (!is_pointwise(spec.call.shape)) return std::nullopt;
+  if (!is_product(spec)) return std::nullopt;
   const Gemm gemm({.product = product_of(spec.call.pass, spec.call.shape),
                    .in = spec.dtype,
                    .out = spec.dtype,

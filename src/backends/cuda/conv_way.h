@@ -38,8 +38,13 @@ struct ConvWay {
   std::function<void(const ConvOperands& operands, void* scratch)> run;
 };
 
+// What ways share: the type of kernels that only move elements, and the bytes of a piece of scratch memory, rounded up.
+const char* bits_name(DType dtype);
+std::size_t scratch_piece(std::int64_t elements, DType dtype);
+
 ConvWay own_way(const ConvSpec& spec);  // our own kernel
 // As a matrix product; nothing unless the kernel is a single tap on every pixel.
+bool is_product(const ConvSpec& spec);
 std::optional<ConvWay> product_way(const ConvSpec& spec);
 
 }  // namespace varve::cuda
