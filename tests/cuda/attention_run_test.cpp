@@ -44,13 +44,12 @@ std::string rounded(const Function& f, const Tensors& in, double tolerance) {
 }
 
 TEST_F(CudaAttentionRun, WithOrdinaryArithmetic) {
-  const Sizes all[] = {{1, 1, 1, 1},   {17, 17, 5, 5},   {1, 130, 64, 64}, {100, 100, 8, 16},
-                       {49, 7, 3, 80}, {65, 70, 80, 16}, {70, 70, 64, 64}};
+  const Sizes all[] = {{17, 17, 5, 5}, {49, 7, 3, 80}, {1, 130, 64, 64}, {65, 70, 80, 16}, {70, 70, 64, 64}};
   for (const DType dtype : {f32, f64, f16})
     for (const Sizes& s : all)
       for (const bool causal : {false, true})
         for (const bool inside : {false, true}) {
-          if (dtype != f32 && inside != causal) continue;
+          if (dtype != f32 && (inside != causal || s.depth > 5)) continue;
           SCOPED_TRACE(testing::Message() << name(dtype) << " " << s.queries << " " << s.keys << " " << s.depth << " "
                                           << s.width << " " << causal << inside);
           const std::string text =
