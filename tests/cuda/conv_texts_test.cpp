@@ -19,15 +19,14 @@ TEST(ConvTexts, CompileForEveryPass) {
 }
 
 TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
-  for (const char* bits : {"u16", "u32", "u64"}) {
-    const std::string type = prelude() + defines({{"T", bits}});
-    EXPECT_FALSE(compile(type + kernel_text("conv_turned"), "sm_80").empty());
-    for (const char* wide : {"0", "1"})
-      EXPECT_FALSE(compile(type + defines({{"WIDE", wide}}) + kernel_text("pack") + kernel_text("extents") +
-                               kernel_text("conv_gather"),
-                           "sm_90")
-                       .empty());
-  }
+  for (const char* arch : {"sm_80", "sm_90"})
+    for (const char* bits : {"u16", "u32"}) {
+      const std::string type = prelude() + defines({{"T", bits}}),
+                        gather = kernel_text("pack") + kernel_text("extents") + kernel_text("conv_gather");
+      EXPECT_FALSE(compile(type + kernel_text("conv_turned"), arch).empty());
+      for (const char* wide : {"0", "1"})
+        EXPECT_FALSE(compile(type + defines({{"WIDE", wide}}) + gather, arch).empty());
+    }
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ Floats read(const std::vector<std::byte>& bytes, DType dtype) {
   return all;
 }
 
-// By operands that lie `offset` elements after an address with any alignment; scratch memory holds NaN.
+// Operands lie `offset` elements after an aligned address; scratch memory holds NaN.
 Floats result_of(const ConvWay& way, const ConvSpec& spec, std::size_t offset = 0) {
   const std::size_t before = offset * size_of(spec.dtype);
   const Sizes sizes = sizes_of(spec.call);
