@@ -195,6 +195,7 @@ std::unique_ptr<Scratch> Driver::training_files(const Setting& setting, int roun
   Request write = asked;
   write.task = "files";
   write.device = "cpu";  // whatever they are trained on
+  if (write.precision == "tf32") write.precision = "f32";
   say(cat(setting.workload->name, ": reading ", setting.workload->protocol.data));
   const Answer written = ask(find_framework("varve"), write, options_.limit_seconds);
   if (!written.ok()) throw Error(cat(setting.workload->name, ": ", written.json.value("reason", "")));

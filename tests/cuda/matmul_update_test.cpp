@@ -109,7 +109,9 @@ class CudaUpdate : public testing::Test {
     // Small weights, which otherwise share a launch.
     setenv("VARVE_WITHOUT", (before_ + (before_.empty() ? "launches" : ",launches")).c_str(), 1);
   }
-  void TearDown() override { before_.empty() ? unsetenv("VARVE_WITHOUT") : setenv("VARVE_WITHOUT", before_.c_str(), 1); }
+  void TearDown() override {
+    before_.empty() ? unsetenv("VARVE_WITHOUT") : setenv("VARVE_WITHOUT", before_.c_str(), 1);
+  }
 
  private:
   std::string before_;

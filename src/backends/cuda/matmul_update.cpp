@@ -201,7 +201,8 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   if (ways.plain) ways.step = step_of(*g.update);
   ways.own = is_for_own(site.node(), ways.spec) && g.value.type().dtype == f32;
   if (!ways.own && !ways.plain) return refuse("sums of many terms, or another order: a group does it better");
-  // Measured: below this the one launch for all updates of a program wins over saving the gradient's way through memory.
+  // Measured: below this the one launch for all updates of a program wins over saving the gradient's way through
+  // memory.
   constexpr std::int64_t kWorthIt = std::int64_t{1} << 22;
   if (!ways.plain && site.node().types[0].shape.numel() < kWorthIt && lever("launches"))
     return refuse("small: all updates are one launch");
