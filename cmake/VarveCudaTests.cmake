@@ -12,9 +12,14 @@ if(NOT VARVE_CUDA_DRIVER)
   file(CREATE_LINK "${CUDA_cuda_driver_LIBRARY}" "${stub}/libcuda.so.1" SYMBOLIC)
   list(APPEND plain "LD_LIBRARY_PATH=${stub}")
 endif()
-add_test(NAME cuda.without_emulator COMMAND test_cuda --gtest_brief=1)
-set_tests_properties(cuda.without_emulator PROPERTIES TIMEOUT 900 LABELS cuda)
-set_property(TEST cuda.without_emulator PROPERTY ${plain})
+set(cuda_shards 4)
+math(EXPR last_shard "${cuda_shards} - 1")
+foreach(shard RANGE ${last_shard})
+  add_test(NAME cuda.part${shard} COMMAND test_cuda --gtest_brief=1)
+  set_tests_properties(cuda.part${shard} PROPERTIES TIMEOUT 900 LABELS cuda)
+  set_property(TEST cuda.part${shard} PROPERTY ${plain} "GTEST_TOTAL_SHARDS=${cuda_shards}"
+               "GTEST_SHARD_INDEX=${shard}")
+endforeach()
 
 if(NOT VARVE_EMULATOR_FOLDER OR VARVE_SANITIZE)  # kernels in fibers are beyond the sanitizers
   return()
@@ -23,8 +28,6 @@ add_dependencies(test_cuda varve_emulated_cuda varve_emulated_nvrtc varve_cuda)
 set(emulated ${environment} "LD_LIBRARY_PATH=${VARVE_EMULATOR_FOLDER}" "VARVE_WITHOUT=cublas,cudnn"
     "VARVE_CUDA_CACHE=${PROJECT_BINARY_DIR}/cuda_emulator/cache" "VARVE_TEST_DEVICES=cuda"
     "VARVE_EMULATOR_CACHE=${PROJECT_BINARY_DIR}/cuda_emulator/kernels")
-set(emulated_shards 4)
-math(EXPR last_shard "${emulated_shards} - 1")
 foreach(shard RANGE ${last_shard})
   add_test(NAME cuda_emulated.part${shard} COMMAND test_cuda --gtest_brief=1)
   # The whole table takes half an hour; in f32 it meets every kernel.
@@ -32,7 +35,7 @@ foreach(shard RANGE ${last_shard})
     COMMAND test_ops --gtest_brief=1 --gtest_filter=*/*_cuda_f32:*Exactness*cuda*)
   foreach(test cuda_emulated.part${shard} cuda_emulated.ops.part${shard})
     set_tests_properties(${test} PROPERTIES TIMEOUT 900 LABELS cuda)
-    set_property(TEST ${test} PROPERTY ${emulated} "GTEST_TOTAL_SHARDS=${emulated_shards}"
+    set_property(TEST ${test} PROPERTY ${emulated} "GTEST_TOTAL_SHARDS=${cuda_shards}"
                  "GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endforeach()
