@@ -85,6 +85,7 @@ int find_rate(const RateOptions& options) {
   search.optimizer = fitting.optimizer;
   search.batch = fitting.batch;
   search.seed = fitting.seed;
+  search.precision = fitting.precision;
   const train::RateFinder found = train::find_rate(*prepared.model, prepared.data.train, search);
   if (found.rates.empty()) throw Error("the loss was not a number from the first step on: start lower, from=1e-10.");
   save_text(options.out, options.out.ends_with(".html") ? page(found.svg) : found.svg);

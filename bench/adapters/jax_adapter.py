@@ -265,7 +265,10 @@ class Jax(common.Peer):
         if request.device == "cuda" and not request.bf16:  # left alone, JAX multiplies float32 in TF32
             jax.config.update("jax_default_matmul_precision", "tensorfloat32" if request.tf32 else "highest")
         self.network, self.rate = FAMILIES[request.family], request.dropout_rate
-        self.device = jax.devices()[0]
+        try:
+            self.device = jax.devices()[0]
+        except Exception as error:  # of several kinds, by what is missing
+            raise Unsupported(f"this JAX finds no device called {request.device}. {error}") from error
         scope = Scope(training=True, dtype=self.dtype)
         x, _ = tasks.synthetic(request, request.batch)
         jax.eval_shape(partial(self.network, scope, self.workload), x)

@@ -165,6 +165,7 @@ struct RateFinderOptions {
   double from = 1e-7, to = 10;
   std::int64_t steps = 100;
   std::int64_t seed = 0;
+  ProductType precision = f32;
 };
 RateFinder find_rate(nn::Module& model, const data::Dataset& train,
                      const RateFinderOptions& = {});  // weights as before

@@ -7,6 +7,7 @@
 #include "train/report.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/ops.h"
 #include "varve/train.h"
 
 namespace varve::train {
@@ -78,12 +79,13 @@ void sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, 
   optim::Bound optimizer = options.optimizer.over(model.parameters());
   auto step = compile(
       [&](Tensor x, Tensor y) {
+        const nn::Precision precision(options.precision.dtype);
         auto [loss, gradients] =
-            value_and_grad([&] { return options.loss(model(x, Mode::train), y); }, model.parameters());
+            value_and_grad([&] { return cast(options.loss(model(x, Mode::train), y), f32); }, model.parameters());
         optimizer.apply(gradients);
         return loss;
       },
-      {.name = "find_rate"});
+      {.name = "find_rate", .tf32 = options.precision.tf32});
   const double growth = std::log(options.to / options.from) / static_cast<double>(options.steps - 1);
   double mean = 0, best = INFINITY, weight = 1;
   for (std::int64_t i = 0; i < options.steps; ++i) {
