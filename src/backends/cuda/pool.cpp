@@ -8,6 +8,10 @@ using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
 
+namespace {
+constexpr std::int64_t kAcross = 64;  // threads along the channels, at most; the rest of them is the grid's y
+}
+
 Pool::Pool(const Attrs& attrs, const Shape& x, const TensorType& y) : dtype(y.dtype) {
   const auto whole = [](std::int64_t n) { return static_cast<int>(n); };
   for (std::size_t i = 0; i < 2; ++i) {
@@ -26,9 +30,9 @@ Pool::Pool(const Attrs& attrs, const Shape& x, const TensorType& y) : dtype(y.dt
 }
 
 std::string Pool::refusal(const Shape& x) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (x[1] >= kMost || x[2] >= kMost || x[3] >= kMost || x[1] * x[2] >= kMost)
-    return cat("images of ", x, " are too large: fewer than 2^30 pixels and channels");
+  constexpr std::int64_t kMost = std::int64_t{1} << 30, kMostChannels = std::int64_t{1} << 22;
+  if (x[1] >= kMost || x[2] >= kMost || x[1] * x[2] >= kMost || x[3] > kMostChannels - kAcross)
+    return cat("images of ", x, " are too large: fewer than 2^30 pixels and 2^22 channels");
   return "";
 }
 
@@ -46,7 +50,7 @@ std::string Pool::text(int channels_at_a_time, const Constants& more) const {
 }
 
 PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks) {
-  constexpr std::int64_t kThreads = 256, kAcross = 64;
+  constexpr std::int64_t kThreads = 256;
   const std::int64_t packs = ceil_div(pool.shape.channels, channels_at_a_time);
   const std::int64_t parts = ceil_div(packs, kAcross), across = ceil_div(packs, parts);
   const std::int64_t down = kThreads / across, pixels = pool.shape.images * rows * columns;
