@@ -257,7 +257,8 @@ const char* type_name(DType dtype) {
 std::string prelude() { return kernel_text("prelude"); }
 
 const std::string& kernel_text(const std::string& name) {
-  static const std::unordered_map<std::string, std::string> texts = kernel_texts();
+  // Never destroyed: threads may still compile when the process ends.
+  static const auto& texts = *new std::unordered_map<std::string, std::string>(kernel_texts());
   const auto found = texts.find(name);
   if (found == texts.end()) throw Error(cat("no kernel text is called '", name, "'."));
   return found->second;
