@@ -209,7 +209,7 @@ CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor t
                 .width = p.size.width,
                 .real_bytes = dtype == f64 ? 8 : 4,
                 .tensor = tensor};
-  const auto plan = complete(call.shape, chosen, {gpu(), clusters_of_gpu()});
+  const auto plan = complete(call.shape, chosen, gpu());
   if (!plan) throw Error("no room for this plan");
   call.plan = *plan;
   call.at.fill(-1);
@@ -282,12 +282,6 @@ TEST(RecurrentKernels, BlocksThatExchangeStates) {
   expect_right_everywhere({4, 5, 11}, {{.rows = 1, .group = 4, .lanes = 2}}, false);
 }
 
-TEST(RecurrentKernels, BlocksOfAClusterExchangeStates) {
-  if (!gpu_is_there() || clusters_of_gpu().of_eight == 0) GTEST_SKIP() << "needs a GPU with clusters";
-  expect_right_everywhere({5, 7, 13}, {{.cluster = true, .rows = 4, .group = 2, .lanes = 4, .outputs = 2}}, true);
-  expect_right_everywhere({8, 150, 64}, {{.cluster = true, .rows = 2, .group = 8, .lanes = 2}}, false);
-}
-
 TEST(RecurrentKernels, WeightsInSharedMemory) {
   if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
   expect_right_everywhere({2, 3, 100}, {{.rows = 4, .lanes = 4, .outputs = 2}}, false, false);
@@ -312,21 +306,11 @@ TEST(RecurrentKernels, TensorCores) {
   expect_right_by_tensor_cores({3, 9, 20}, {{.rows = 4, .split = 2}, {.rows = 16}}, false, Tensor::f16);
   expect_right_by_tensor_cores({4, 17, 29}, {{.rows = 8, .group = 2, .split = 2}, {.rows = 8, .group = 4}}, true,
                                Tensor::tf32);
-  if (clusters_of_gpu().of_eight == 0) return;
-  expect_right_by_tensor_cores({6, 150, 256}, {{.cluster = true, .rows = 8, .group = 8, .split = 2, .strips = 2}}, true,
-                               Tensor::bf16);
-  expect_right_by_tensor_cores({6, 150, 100}, {{.cluster = true, .rows = 4, .group = 4}}, true, Tensor::tf32);
 }
 
 TEST(RecurrentKernels, FragmentsInSharedMemory) {
   if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
   expect_right_by_tensor_cores({2, 5, 100}, {{.rows = 4}}, false, Tensor::tf32);
-}
-
-TEST(RecurrentKernels, TheWholeGpu) {
-  if (!gpu_is_there() || gpu().multiprocessors < 64) GTEST_SKIP() << "needs a large GPU";
-  expect_right_everywhere({20, 150, 256}, {{.rows = 4, .group = 4, .lanes = 4, .outputs = 4}}, false, false);
-  expect_right_by_tensor_cores({20, 150, 256}, {{.rows = 8, .group = 8, .split = 2, .strips = 2}}, false, Tensor::tf32);
 }
 
 TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
@@ -340,15 +324,11 @@ TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
                   .width = size.width,
                   .real_bytes = dtype == f64 ? 8 : 4,
                   .tensor = tensor};
-    for (const bool clusters : {false, true}) {
-      const auto plan = plan_recurrence(call.shape, {gpu(), clusters ? Clusters{66, 32, 16} : Clusters{}});
-      ASSERT_TRUE(plan.has_value()) << offer.op << " " << name(dtype) << " " << size.width;
-      if (clusters && !plan->cluster) continue;
-      call.plan = *plan;
-      const std::vector<std::string> all{"sm_90", "sm_80"}, only_new{"sm_90"};
-      for (const std::string& arch : clusters ? only_new : all)
-        EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
-    }
+    const auto plan = plan_recurrence(call.shape, gpu());
+    ASSERT_TRUE(plan.has_value()) << offer.op << " " << name(dtype) << " " << size.width;
+    call.plan = *plan;
+    for (const char* arch : {"sm_80", "sm_90"})
+      EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
   };
   for (const CellOffer& offer : cell_offers()) {
     for (const DType dtype : {f32, f64}) expect_to_compile(offer, {3, 5, 17}, dtype, Tensor::none);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backends/cuda/matmul_match.h"
 #include "base/levers.h"
 #include "base/text.h"
 
@@ -80,16 +79,13 @@ CellClaim cell_claim(const Site& site, const ir::NodePtr& node, const CellOffer&
   call.at.fill(-1);
   claim.refusal = refusal_of(call.shape);
   if (!claim.refusal.empty()) return made;
-  const std::optional<RecurrentPlan> plan = plan_recurrence(call.shape, {gpu(), clusters_of_gpu()});
+  const std::optional<RecurrentPlan> plan = plan_recurrence(call.shape, gpu());
   if (!plan) claim.refusal = "more weights than the chip has room for";
   if (plan && plan->seconds > seconds_apart(call.shape)) claim.refusal = "faster step by step";
   if (!claim.refusal.empty()) return made;
   call.plan = *plan;
   for (std::size_t i = 0; i < node->inputs.size(); ++i) {
-    if (contains(offer.zero_inputs, offer.in[i]) && is_zero(node->inputs[i])) {
-      match::cover_number(site, node->inputs[i], claim);
-      continue;
-    }
+    if (contains(offer.zero_inputs, offer.in[i]) && is_zero(node->inputs[i])) continue;
     call.at[offer.in[i]] = static_cast<int>(claim.inputs.size());
     claim.inputs.push_back(node->inputs[i]);
   }

@@ -35,7 +35,7 @@ class RecurrentKernel final : public backend::Kernel {
         launch_{.grid = call.plan.grid(),
                 .block = call.plan.threads,
                 .shared = call.plan.shared,
-                .cooperative = call.plan.group > 1 && !call.plan.cluster} {
+                .cooperative = call.plan.group > 1} {
     if (sums_bias()) {
       const std::string types = defines({{"STORE", type_name(call.dtype)}, {"REAL", real_name(call)}});
       bias_ = Function("recurrent_bias", types + kernel_text("recurrent_bias"));
@@ -113,7 +113,6 @@ std::string cell_text(const CellCall& call) {
       {"LENGTH", type_name(call.lengths)}, {"WIDTH", number(call.shape.width)}, {"UNITS", number(plan.units)},
       {"GROUP", number(plan.group)},       {"ROWS", number(plan.rows)},         {"KEPT_DEPTH", number(plan.kept_depth)},
       {"THREADS", number(plan.threads)}};
-  if (plan.cluster) constants.push_back({"CLUSTER", "1"});
   if (call.relu) constants.push_back({"RELU", "1"});
   if (forward) constants.push_back({"ID", type_name(call.table.ids)});
   if (call.table.rows > 0) constants.push_back({"TABLE", "1"});

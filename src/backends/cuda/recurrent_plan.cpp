@@ -10,12 +10,9 @@ constexpr int kRegistersOfLane = 512;            // of a scheduler's file, for o
 constexpr int kOwnRegisters = 44;                // that a thread needs beside weights and sums
 constexpr int kRowRegisters = 14;                // for every further sequence of which it has a unit
 constexpr double kClock = 1.7e9;                 // instructions a second of one scheduler
-constexpr double kStep = 300;                    // cycles: latencies and barriers
-constexpr double kExchange = 1300, kNear = 500;  // the way from block to block, and within a cluster
+constexpr double kStep = 300, kExchange = 1300;  // cycles: latencies and barriers, and the way from block to block
 constexpr double kCell = 150;                    // instructions of a unit's gates, loads and stores
 constexpr double kTensor = 6;                    // cycles of a product by tensor cores
-
-constexpr int kPadded = 32;  // states that are sent are rounded up to that, at most
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -101,9 +98,7 @@ double seconds_of(const RecurrentShape& shape, const RecurrentPlan& plan, const 
       busy(per_scheduler);
   const double memory = warps * (block.operand_cycles + other_cycles + block.shuffles);
   const double cycles = std::max({issued, memory, per_scheduler * block.products * kTensor}) + kStep +
-                        (plan.group == 1 ? 0
-                         : plan.cluster  ? kNear
-                                         : kExchange + 8 * plan.group);
+                        (plan.group > 1 ? kExchange + 8 * plan.group : 0);
   const int rounds = ceil_div(ceil_div(shape.batch, plan.rows), plan.groups);
   return cycles / kClock * rounds * static_cast<double>(shape.steps);
 }
@@ -111,24 +106,18 @@ double seconds_of(const RecurrentShape& shape, const RecurrentPlan& plan, const 
 }  // namespace
 
 std::size_t RecurrentPlan::mail_bytes(const RecurrentShape& shape) const {
-  if (group == 1 || cluster) return 0;
-  const std::int64_t words = shape.way == Way::forward ? forward_words(shape) : backward_words() * group;
+  if (group == 1) return 0;
+  const std::int64_t words = 2 * rows * (shape.way == Way::forward ? shape.width : std::int64_t{group} * group * units);
   return static_cast<std::size_t>(8 * (grid() + groups * words));
 }
 
-std::int64_t RecurrentPlan::forward_words(const RecurrentShape& shape) const {
-  return std::int64_t{2} * rows * ceil_div(shape.width, kPadded) * kPadded;
-}
-std::int64_t RecurrentPlan::backward_words() const { return std::int64_t{2} * rows * group * units; }
-
-std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan plan, const Chip& chip) {
+std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan plan, const Gpu& gpu) {
   plan.units = ceil_div(shape.width, plan.group);
-  const int at_once = plan.cluster ? chip.clusters.of(plan.group) : chip.gpu.multiprocessors / plan.group;
-  if (ceil_div(shape.width, plan.units) != plan.group || at_once == 0) return std::nullopt;
+  if (ceil_div(shape.width, plan.units) != plan.group || plan.group > gpu.multiprocessors) return std::nullopt;
   plan.chains = 1;
   Block block = block_of(shape, plan);
   const int per_scheduler = ceil_div(block.threads, kWarp * kSchedulers);
-  // Products that depend on each other are as far apart as there are others to do: six or so hide it.
+  // Products that depend on each other are as far apart as there are others to do: eight or so hide all of it.
   if (plan.tensor && per_scheduler * block.sum_words / 4 < 6) plan.chains = 2;
   block = block_of(shape, plan);
   if (block.threads > 1024) return std::nullopt;
@@ -139,31 +128,25 @@ std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan
   plan.depth = block.depth;
   plan.kept_depth = std::min(plan.depth, room / block.weight_words);
   if (plan.kept_depth < 1) return std::nullopt;
-  std::int64_t shared = (plan.depth - plan.kept_depth) * block.others + block.operands;
-  if (plan.cluster) shared += 8 * (1 + (shape.way == Way::forward ? plan.forward_words(shape) : plan.backward_words()));
-  if (shared > static_cast<std::int64_t>(chip.gpu.shared_bytes)) return std::nullopt;
-  plan.shared = static_cast<std::size_t>(shared);
-  const int chunks = ceil_div(shape.batch, plan.rows);
+  plan.shared = static_cast<std::size_t>((plan.depth - plan.kept_depth) * block.others + block.operands);
+  if (plan.shared > gpu.shared_bytes) return std::nullopt;
+  const int chunks = ceil_div(shape.batch, plan.rows), at_once = gpu.multiprocessors / plan.group;
   plan.groups = ceil_div(chunks, ceil_div(chunks, at_once));
   plan.seconds = seconds_of(shape, plan, block);
   return plan;
 }
 
-std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const Chip& chip) {
+std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const Gpu& gpu) {
   std::optional<RecurrentPlan> best;
-  const auto consider = [&](RecurrentPlan chosen) {
-    for (const bool cluster : {false, true}) {
-      chosen.cluster = cluster;
-      const auto plan = complete(shape, chosen, chip);
-      if (plan && (!best || plan->seconds < best->seconds)) best = plan;
-      if (chip.clusters.of(chosen.group) == 0) return;
-    }
+  const auto consider = [&](const RecurrentPlan& chosen) {
+    const auto plan = complete(shape, chosen, gpu);
+    if (plan && (!best || plan->seconds < best->seconds)) best = plan;
   };
   const bool back = shape.way == Way::backward;
   const std::vector<int> outputs = back ? std::vector{1, 2, 4, 8} : std::vector{1};
   const std::vector<int> strips = back ? std::vector{1, 2, 4} : std::vector{1};
   // Only numbers of 4 bytes fit a word of mail.
-  const std::int64_t most = shape.real_bytes == 4 ? std::min<std::int64_t>(chip.gpu.multiprocessors, shape.width) : 1;
+  const std::int64_t most = shape.real_bytes == 4 ? std::min<std::int64_t>(gpu.multiprocessors, shape.width) : 1;
   for (int group = 1; group <= most; ++group) {
     for (const int rows : {1, 2, 4, 8})
       for (const int lanes : {1, 2, 4, 8, 16, 32})

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "backends/cuda/context.h"
-#include "backends/cuda/recurrent_clusters.h"
 
 namespace varve::cuda {
 
@@ -23,8 +22,7 @@ struct RecurrentShape {
 // `group` blocks together carry `rows` sequences through all steps, `groups` of them at a time; each block has `units`
 // of the units. See kernels/recurrent.cu.
 struct RecurrentPlan {
-  bool tensor = false;   // by tensor cores
-  bool cluster = false;  // the group is a cluster
+  bool tensor = false;  // by tensor cores
   int rows = 1, group = 1, groups = 1, units = 1;
   // Ordinary arithmetic: `lanes` neighbours of a warp share the sums of a tile, which is as wide as the gates of a unit
   // on the way there and `outputs` states on the way back.
@@ -38,22 +36,13 @@ struct RecurrentPlan {
   double seconds = 0;      // roughly
 
   int grid() const { return group * groups; }
-  std::size_t mail_bytes(const RecurrentShape& shape) const;  // for what blocks send each other, unless in a cluster
-  // Words of 8 bytes for two exchanges of a group on the way there, of a block on the way back.
-  std::int64_t forward_words(const RecurrentShape& shape) const;
-  std::int64_t backward_words() const;
+  std::size_t mail_bytes(const RecurrentShape& shape) const;  // for what blocks of a group send each other
 };
 
-// What plans are made for.
-struct Chip {
-  Gpu gpu;
-  Clusters clusters = {};
-};
-
-// The rest of a plan of which tensor, cluster, rows, group, lanes, outputs, split and strips are chosen. Nothing when
-// the weights have no room.
-std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan chosen, const Chip& chip);
+// The rest of a plan of which tensor, rows, group, lanes, outputs, split and strips are chosen. Nothing when the
+// weights have no room.
+std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan chosen, const Gpu& gpu);
 // The fastest, as far as counting instructions tells; nothing when the whole chip has no room.
-std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const Chip& chip);
+std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const Gpu& gpu);
 
 }  // namespace varve::cuda

@@ -86,42 +86,16 @@ __device__ __forceinline__ constexpr int entry_at(int entry, int row) {
 // ---- from block to block
 
 #if GROUP > 1
-// Numbers travel in words of 8 bytes, each with the number of its exchange: whoever waits for one reads its word until
-// that is there, and needs no barrier. Two exchanges have room: nobody sends the one after next before all have sent
-// the next, and with that have read the last.
-//
-// In a CLUSTER the words lie in the shared memory of whoever reads them. Otherwise they lie in memory, which is to say
-// in the cache that all multiprocessors share, and exchanges are numbered on from launch to launch, so that words of
-// the launch before are never taken for those of this one.
-__device__ __forceinline__ u64 letter(u32 value, u32 exchange) { return (u64)exchange << 32 | value; }
-#ifdef CLUSTER
-// To this member of the group, or to all that look at the word.
-__device__ __forceinline__ void send(u64* word, int member, u32 value, u32 exchange) {
-  const u32 here = (u32)__cvta_generic_to_shared(word);
-  u32 there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(member));
-  asm volatile("st.relaxed.cluster.shared::cluster.u64 [%0], %1;" ::"r"(there), "l"(letter(value, exchange))
-               : "memory");
-}
-__device__ __forceinline__ u64 look(const u64* word) {
-  u64 both;
-  asm volatile("ld.relaxed.cluster.shared::cta.u64 %0, [%1];"
-               : "=l"(both)
-               : "r"((u32)__cvta_generic_to_shared(word))
-               : "memory");
-  return both;
-}
-// Before the first letter is sent, and before the first block ends.
-__device__ __forceinline__ void meet() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-#define TOGETHER __cluster_dims__(GROUP, 1, 1)
-#else
-__device__ __forceinline__ void send(u64* word, int, u32 value, u32 exchange) {
+// Numbers travel through the cache that all multiprocessors share, each in one word of 8 bytes with the number of its
+// exchange: whoever waits for it reads the word until that is there, and needs no barrier. Exchanges are numbered on
+// from launch to launch, so that words of the launch before are never taken for those of this one. Two exchanges have
+// room: nobody sends the one after next before all have sent the next, and with that have read the last.
+__device__ __forceinline__ void send(u64* word, float value, u32 exchange) {
+  const u64 both = (u64)exchange << 32 | __float_as_uint(value);
 #ifdef VARVE_EMULATED
-  __atomic_store_n(word, letter(value, exchange), __ATOMIC_RELAXED);
+  __atomic_store_n(word, both, __ATOMIC_RELAXED);
 #else
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(letter(value, exchange)) : "memory");
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(both) : "memory");
 #endif
 }
 __device__ __forceinline__ u64 look(const u64* word) {
@@ -133,44 +107,28 @@ __device__ __forceinline__ u64 look(const u64* word) {
   return both;
 #endif
 }
-#define TOGETHER
-#endif
-
-// Waits for COUNT words that lie STEP apart, or those of them that are `wanted`, by bits. All are on their way before
-// the first is looked at.
-template <int COUNT, int STEP, bool ALL>
-__device__ __forceinline__ void receive(const u64* words, u32 wanted, u32 exchange, u32 (&values)[COUNT]) {
+// Waits for words[0], words[step], … of `count`, at most MOST of them at a time.
+template <int MOST>
+__device__ __forceinline__ void receive(const u64* words, int step, int count, u32 exchange, float (&values)[MOST]) {
   bool missing = true;
   while (missing) {
-    u64 got[COUNT];
+    u64 got[MOST];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) got[i] = ALL || wanted >> i & 1 ? look(words + i * STEP) : letter(0, exchange);
+    for (int i = 0; i < MOST; ++i) got[i] = look(words + min(i, count - 1) * step);
     missing = false;
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
+    for (int i = 0; i < MOST; ++i) {
       missing |= (u32)(got[i] >> 32) != exchange;
-      values[i] = (u32)got[i];
+      values[i] = __uint_as_float((u32)got[i]);
     }
   }
 }
-#else
-#define TOGETHER
 #endif
 
 // ---- cells
 
-// What is divided by lies within [1, ∞]: the quick reciprocal is right there, to a unit in the last place. The quick
-// exponential is off by more where it is small, beside that 1.
-__device__ __forceinline__ float sigmoid(float x) {
-  const float below = 1.f + __expf(-x);
-#ifdef VARVE_EMULATED
-  return 1.f / below;
-#else
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(below));
-  return result;
-#endif
-}
+// What is divided by lies within [1, ∞]: the quick reciprocal is right there, to a unit in the last place.
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.f, 1.f + expf(-x)); }
 __device__ __forceinline__ double sigmoid(double x) { return 1. / (1. + exp(-x)); }
 __device__ __forceinline__ float tanh_of(float x) { return tanhf(x); }
 __device__ __forceinline__ double tanh_of(double x) { return tanh(x); }

@@ -127,7 +127,7 @@ struct Thread {
 
 #define PAIRS ((UNITS * ROWS + THREADS - 1) / THREADS)
 
-extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_backward(const Backward a) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(const Backward a) {
   extern __shared__ __align__(16) unsigned char shared[];
   OPERAND* const gradients = (OPERAND*)((REAL*)shared + SHARED_WEIGHTS);  // of this block's gates, for all sequences
 #if GROUP == 1
@@ -137,22 +137,13 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_back
   Product product;
   product.load(a.hidden, first_unit, (REAL*)shared);
   const int groups = (int)gridDim.x / GROUP, group = (int)blockIdx.x / GROUP;
-  for (int i = threadIdx.x; i < GRADIENTS; i += THREADS) gradients[i] = operand(0);
 #if GROUP > 1
-  constexpr int post = UNITS * ROWS;  // from one block to one other
-#endif
-#ifdef CLUSTER
-  constexpr int all_post = GROUP * post;
-  u64* const mail = (u64*)(gradients + (GRADIENTS + 3) / 4 * 4);
-  u32 exchange = 0;
-  for (int i = threadIdx.x; i < 2 * all_post; i += THREADS) mail[i] = 0;
-  meet();
-#elif GROUP > 1
-  constexpr int all_post = GROUP * GROUP * post;
   u32* const count = (u32*)a.mail + blockIdx.x;
   u32 exchange = *count;
-  u64* const mail = a.mail + gridDim.x + (i64)group * (2 * all_post);
+  constexpr int letter = UNITS * ROWS;  // from one block to one other
+  u64* const mail = a.mail + gridDim.x + (i64)group * (2 * GROUP * GROUP * letter);
 #endif
+  for (int i = threadIdx.x; i < GRADIENTS; i += THREADS) gradients[i] = operand(0);
   __syncthreads();
   REAL bias[PAIRS][GATES];
 #pragma unroll
@@ -188,27 +179,19 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_back
       product.multiply(gradients, sum);
 #if GROUP > 1
       ++exchange;
-      u64* const box = mail + (exchange & 1) * all_post;
+      u64* const box = mail + (exchange & 1) * (GROUP * GROUP * letter);
 #endif
-#if GROUP > 1
 #pragma unroll
-      for (int p = 0; p < GIVEN; p += Product::together) {
+      for (int p = 0; p < GIVEN; ++p) {
         if (!product.gives(p)) continue;
-        const int to = product.state(p) / UNITS;
-        u64* word = box + member * post + product.row(p) * UNITS + product.state(p) % UNITS;
-#ifndef CLUSTER
-        word += to * (GROUP * post);
-#endif
-#pragma unroll
-        for (int i = 0; i < Product::together; ++i)
-          if (Product::together == 1 || WIDTH % 16 == 0 || product.gives(p + i))
-            send(word + Product::behind_first(i), to, __float_as_uint(sum[p + i]), exchange);
-      }
+        const int state = product.state(p), row = product.row(p);
+#if GROUP > 1
+        const int to = state / UNITS;
+        send(box + (to * GROUP + member) * letter + row * UNITS + state % UNITS, sum[p], exchange);
 #else
-#pragma unroll
-      for (int p = 0; p < GIVEN; ++p)
-        if (product.gives(p)) sums[(product.part() * ROWS + product.row(p)) * WIDTH + product.state(p)] = sum[p];
+        sums[(product.part() * ROWS + row) * WIDTH + state] = sum[p];
 #endif
+      }
       __syncthreads();
 #pragma unroll
       for (int p = 0; p < PAIRS; ++p) {
@@ -216,17 +199,14 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_back
         const int row = own[p].sequence - first;
         REAL flowing = 0;
 #if GROUP > 1
-        const u64* letters = box + row * UNITS + unit[p];
-#ifndef CLUSTER
-        letters += member * (GROUP * post);
-#endif
-        constexpr int most = GROUP < 16 ? GROUP : 16;
+        const u64* const letters = box + member * GROUP * letter + row * UNITS + unit[p];
+        constexpr int most = GROUP < 16 ? GROUP : 16;  // at a time: all are on their way before the first is looked at
         for (int from = 0; from < GROUP; from += most) {
-          const u32 wanted = from + most <= GROUP ? ~0u : (1u << (GROUP - from)) - 1;
-          u32 parts[most];
-          receive<most, post, GROUP % most == 0>(letters + from * post, wanted, exchange, parts);
+          const int count = min(most, GROUP - from);
+          float parts[most];
+          receive(letters + from * letter, letter, count, exchange, parts);
 #pragma unroll
-          for (int i = 0; i < most; ++i) flowing += __uint_as_float(parts[i]);
+          for (int i = 0; i < most; ++i) flowing += i < count ? parts[i] : 0;
         }
 #else
 #pragma unroll
@@ -249,9 +229,7 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_back
     for (int g = 0; g < GATES; ++g) part[g * WIDTH] = bias[p][g];
   }
 #endif
-#ifdef CLUSTER
-  meet();
-#elif GROUP > 1
+#if GROUP > 1
   if (threadIdx.x == 0) *count = exchange;
 #endif
 }

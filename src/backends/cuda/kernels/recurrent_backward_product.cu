@@ -27,9 +27,6 @@ struct Product {
     return state(p) < WIDTH && (ALL >= LANES || lane() * ALL % LANES == 0);
   }
 
-  static constexpr int together = 1;
-  static __device__ __forceinline__ constexpr int behind_first(int) { return 0; }
-
   __device__ __forceinline__ void load(const STORE* hidden, int first_unit, REAL* shared) {
     w.others = shared;
 #pragma unroll

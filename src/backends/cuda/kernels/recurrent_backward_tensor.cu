@@ -11,7 +11,7 @@
 #define PARTS SPLIT
 #define SHARED_WEIGHTS ((TILES * STRIPS - KEPT_DEPTH) * 4 * THREADS)
 
-__device__ __forceinline__ int gradient_at(int column, int row) { return term_at<PITCH>(COLUMN_OF(row), column); }
+__device__ __forceinline__ int gradient_at(int column, int row) { return term_at<PITCH>(column, row); }
 
 struct Product {
   Fragments<TILES * STRIPS, KEPT_DEPTH> w;
@@ -29,25 +29,19 @@ struct Product {
     const int i = p % LANE_SUMS;
     return ROWS == 4 ? MEMBER : i / 4 * 8 + 2 * MEMBER + i % 2;
   }
-  __device__ __forceinline__ bool gives(int p) const { return state(p) < WIDTH; }
-  // Sums of a strip are of one block's units where that has whole strips: then it is known how far behind the first of
-  // them the others are sent.
-  static constexpr int together = UNITS % 16 == 0 ? LANE_SUMS : 1;
-  static __device__ __forceinline__ constexpr int behind_first(int i) {
-    return ROWS == 4 ? i * 8 : i % 4 / 2 * 8 + (i / 4 * 8 + i % 2) * UNITS;
-  }
+  __device__ __forceinline__ bool gives(int p) const { return part() < SPLIT && state(p) < WIDTH; }
 
   __device__ __forceinline__ void load(const STORE* hidden, int first_unit, REAL* shared) {
     w.load((uint4*)shared, [&](int i, int row, int term) {
       const int k = first() + i % STRIPS * 16 + row, j = (part() * TILES + i / STRIPS) * TILE + term;
       const int unit = first_unit + j % UNITS;
-      const bool there = k < WIDTH && j < GATES * UNITS && unit < WIDTH;
+      const bool there = k < WIDTH && j < GATES * UNITS && unit < WIDTH && part() < SPLIT;
       return there ? widen<float>(hidden[(i64)k * COLUMNS + j / UNITS * WIDTH + unit]) : 0.f;
     });
   }
   __device__ __forceinline__ void multiply(const OPERAND* gradients, REAL (&sum)[GIVEN]) const {
     float x[COLUMNS_USED / 8][STRIPS][4];
-    multiply_tiles<TILES, STRIPS>(w, gradients + part() * TILES * TILE, PITCH, x);
+    multiply_tiles<TILES, STRIPS>(w, gradients + min(part(), SPLIT - 1) * TILES * TILE, PITCH, x);
 #pragma unroll
     for (int p = 0; p < GIVEN; ++p) {
       const int strip = p / LANE_SUMS, i = p % LANE_SUMS;

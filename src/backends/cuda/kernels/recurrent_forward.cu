@@ -111,40 +111,7 @@ struct Thread {
   }
 };
 
-#if GROUP > 1
-#define MAIL (MAIL_ROW * MAIL_ROWS)
-
-// The part of all states that one thread waits for and brings to shared memory: words i, i + THREADS, …
-struct Delivery {
-  static constexpr int count = (MAIL + THREADS - 1) / THREADS, most = count < 16 ? count : 16;  // at a time
-  static constexpr bool all = ALL_SENT && MAIL % (THREADS * most) == 0;
-
-  static __device__ __forceinline__ int place(int i) { return i / MAIL_ROW * STATE_ROW + i % MAIL_ROW; }
-  // Where word n goes: in the most usual cases it is known how far behind the first.
-  static __device__ __forceinline__ int place_of(int n) {
-    if (THREADS % MAIL_ROW == 0) return place(threadIdx.x) + n * (THREADS / MAIL_ROW * STATE_ROW);
-    if (MAIL_ROW % THREADS == 0) return (int)threadIdx.x + place(n * THREADS);
-    return place((int)threadIdx.x + n * THREADS);
-  }
-  static __device__ __forceinline__ void take(const u64* box, u32 exchange, OPERAND* states) {
-#pragma unroll
-    for (int from = 0; from < count; from += most) {
-      u32 wanted = 0, values[most];
-#pragma unroll
-      for (int n = 0; n < most; ++n) {
-        const int i = (int)threadIdx.x + (from + n) * THREADS;
-        if (!all && i < MAIL && is_sent(i % MAIL_ROW)) wanted |= 1u << n;
-      }
-      receive<most, THREADS, all>(box + threadIdx.x + from * THREADS, wanted, exchange, values);
-#pragma unroll
-      for (int n = 0; n < most; ++n)
-        if (all || wanted >> n & 1) states[place_of(from + n)] = operand_of(values[n]);
-    }
-  }
-};
-#endif
-
-extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_forward(const Forward a) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const Forward a) {
   extern __shared__ __align__(16) unsigned char shared[];
   OPERAND* const states = (OPERAND*)((REAL*)shared + SHARED_WEIGHTS);  // before a step and after it, in turns
   const int first_unit = (int)blockIdx.x % GROUP * UNITS;
@@ -158,17 +125,12 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_forw
   for (int g = 0; g < GATES; ++g) bias[g] = mine && a.bias ? widen<REAL>(a.bias[g * WIDTH + unit]) : (REAL)0;
 #endif
   const int groups = (int)gridDim.x / GROUP, group = (int)blockIdx.x / GROUP;
-  for (int i = threadIdx.x; i < 2 * STATES; i += THREADS) states[i] = operand(0);
-#ifdef CLUSTER
-  u64* const mail = (u64*)(states + 2 * STATES);
-  u32 exchange = 0;
-  for (int i = threadIdx.x; i < 2 * MAIL; i += THREADS) mail[i] = 0;
-  meet();
-#elif GROUP > 1
+#if GROUP > 1
   u32* const count = (u32*)a.mail + blockIdx.x;
   u32 exchange = *count;
-  u64* const mail = a.mail + gridDim.x + (i64)group * (2 * MAIL);
+  u64* const mail = a.mail + gridDim.x + (i64)group * (2 * WIDTH * ROWS);
 #endif
+  for (int i = threadIdx.x; i < 2 * STATES; i += THREADS) states[i] = operand(0);
   for (int first = group * ROWS; first < a.batch; first += groups * ROWS) {
     __syncthreads();
     for (int i = threadIdx.x; i < WIDTH * ROWS; i += THREADS) {
@@ -198,7 +160,7 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_forw
       OPERAND* const after = states + (~t & 1) * STATES;
 #if GROUP > 1
       ++exchange;
-      u64* const box = mail + (exchange & 1) * MAIL;
+      u64* const box = mail + (exchange & 1) * (WIDTH * ROWS);
 #endif
 #pragma unroll
       for (int p = 0; p < OWN; ++p) {
@@ -209,21 +171,24 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_forw
 #endif
         if (there[p]) own[p].step(a, t, pre[p], sum[p]);
 #if GROUP > 1
-        const u32 sent = bits_of(operand(own[p].cell.h));
-        u64* const word = box + mail_at(unit, product.row(p));
-#ifdef CLUSTER
-#pragma unroll
-        for (int member = 0; member < GROUP; ++member) send(word, member, sent, exchange);
-#else
-        send(word, 0, sent, exchange);
-#endif
+        send(box + product.row(p) * WIDTH + unit, own[p].cell.h, exchange);
 #else
         after[state_at(unit, product.row(p))] = operand(own[p].cell.h);
 #endif
       }
 #if GROUP > 1
       // The last step's is received too where more sequences follow: their first exchange but one has its place.
-      if (t + 1 < a.steps || first + groups * ROWS < a.batch) Delivery::take(box, exchange, after);
+      if (t + 1 < a.steps || first + groups * ROWS < a.batch) {
+        constexpr int total = WIDTH * ROWS, most = (total + THREADS - 1) / THREADS;
+        const int count = (total - (int)threadIdx.x + THREADS - 1) / THREADS;
+        float values[most];
+        if (count > 0) receive(box + threadIdx.x, THREADS, count, exchange, values);
+#pragma unroll
+        for (int n = 0; n < most; ++n) {
+          const int i = (int)threadIdx.x + n * THREADS;
+          if (n < count) after[state_at(i % WIDTH, i / WIDTH)] = operand(values[n]);
+        }
+      }
 #endif
       __syncthreads();
     }
@@ -231,9 +196,7 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS, 1) recurrent_forw
     for (int p = 0; p < OWN; ++p)
       if (there[p]) own[p].finish(a, unit);
   }
-#ifdef CLUSTER
-  meet();
-#elif GROUP > 1
+#if GROUP > 1
   if (threadIdx.x == 0) *count = exchange;
 #endif
 }

@@ -9,17 +9,7 @@
 typedef REAL OPERAND;
 
 __device__ __forceinline__ OPERAND operand(REAL x) { return x; }
-__device__ __forceinline__ u32 bits_of(float x) { return __float_as_uint(x); }
-__device__ __forceinline__ float operand_of(u32 bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ int state_at(int k, int row) { return entry_at<ENTRIES>(k, row); }
-
-// States as they are sent: rows in the same order, without room for states that are none.
-#define MAIL_ROW (WIDTH * ROW_VECTOR)
-#define MAIL_ROWS (ROWS / ROW_VECTOR)
-#define STATE_ROW (ENTRIES * ROW_VECTOR)
-__device__ __forceinline__ int mail_at(int k, int row) { return entry_at<WIDTH>(k, row); }
-__device__ __forceinline__ bool is_sent(int) { return true; }
-#define ALL_SENT true
 
 struct Product {
   Weights<DEPTH, KEPT_DEPTH, GATES> w;

@@ -12,15 +12,7 @@
 #define GIVEN_AWAY (LANE_ROWS == 1 ? 1 : LANE_ROWS / 2)
 #define SHARED_WEIGHTS ((TILES * STRIPS - KEPT_DEPTH) * 4 * THREADS + (SPLIT - 1) * GIVEN_AWAY * GATES * THREADS)
 
-__device__ __forceinline__ int state_at(int k, int row) { return term_at<PITCH>(COLUMN_OF(row), k); }
-
-// States as they are sent: rows in the same order, without room for columns that are not used.
-#define MAIL_ROW ((WIDTH + 2 * TILE - 1) / (2 * TILE) * (2 * TILE))
-#define MAIL_ROWS ROWS
-#define STATE_ROW (ROWS == 4 ? 2 * PITCH : PITCH)
-__device__ __forceinline__ int mail_at(int k, int row) { return term_at<MAIL_ROW>(row, k); }
-__device__ __forceinline__ bool is_sent(int place) { return term_of(place) < WIDTH; }
-#define ALL_SENT (MAIL_ROW == WIDTH)
+__device__ __forceinline__ int state_at(int k, int row) { return term_at<PITCH>(k, row); }
 
 struct Product {
   Fragments<TILES * STRIPS, KEPT_DEPTH> w;
@@ -34,7 +26,7 @@ struct Product {
     if (ROWS == 4) return MEMBER;
     return SPLIT == 1 ? p / 2 * 8 + 2 * MEMBER + p % 2 : p * 8 + 2 * MEMBER + part();
   }
-  __device__ __forceinline__ bool leads() const { return ROWS > 4 || part() == 0; }
+  __device__ __forceinline__ bool leads() const { return part() < (ROWS == 4 ? 1 : SPLIT); }
 
   __device__ __forceinline__ void load(const STORE* hidden, int first_unit, REAL* shared) {
     const int first_column = first_unit + warp() % UNIT_TILES * 8, left = UNITS - warp() % UNIT_TILES * 8;
@@ -42,7 +34,7 @@ struct Product {
     w.load((uint4*)shared, [&](int i, int row, int term) {
       const int k = (part() * TILES + i / STRIPS) * TILE + term, gate = i % STRIPS * 2 + row / 8;
       const int column = first_column + row % 8;
-      const bool there = k < WIDTH && gate < GATES && row % 8 < left && column < WIDTH;
+      const bool there = k < WIDTH && gate < GATES && row % 8 < left && column < WIDTH && part() < SPLIT;
       return there ? widen<float>(hidden[(i64)k * COLUMNS + gate * WIDTH + column]) : 0.f;
     });
   }

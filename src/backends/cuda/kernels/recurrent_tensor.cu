@@ -23,23 +23,6 @@ typedef f16 OPERAND;
 __device__ __forceinline__ OPERAND operand(float x) { return narrow<OPERAND>(x); }
 #endif
 
-__device__ __forceinline__ u32 bits_of(OPERAND x) {
-#ifdef TENSOR_TF32
-  return __float_as_uint(x);
-#else
-  return x.bits;
-#endif
-}
-__device__ __forceinline__ OPERAND operand_of(u32 bits) {
-#ifdef TENSOR_TF32
-  return __uint_as_float(bits);
-#else
-  OPERAND x;
-  x.bits = (u16)bits;
-  return x;
-#endif
-}
-
 // d += a·b of 16 × TILE and TILE × 8.
 __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 #ifdef VARVE_EMULATED
@@ -74,17 +57,13 @@ __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u3
 #define COLUMNS_USED (ROWS < 8 ? 8 : ROWS)  // four sequences take every second column, so that every lane has one
 #define COLUMN_OF(row) (ROWS == 4 ? 2 * (row) : (row))
 
-// Where term k of a column stands, in rows of ROW operands. An odd number of 64 bytes: no two lanes of eight meet in a
-// bank.
+// Where term k of a sequence stands, in rows of ROW operands. An odd number of 64 bytes: no two lanes of eight meet in
+// a bank.
 template <int ROW>
-__device__ __forceinline__ int term_at(int column, int k) {
+__device__ __forceinline__ int term_at(int k, int row) {
   const int tile = k / TILE, member = k % TILE / LANE_TERMS;
-  return column * ROW + tile / 2 * (2 * TILE) + member * (2 * LANE_TERMS) + tile % 2 * LANE_TERMS + k % LANE_TERMS;
-}
-// And which term stands there.
-__device__ __forceinline__ int term_of(int place) {
-  const int within = place % (2 * TILE), tile = place / (2 * TILE) * 2 + within % (2 * LANE_TERMS) / LANE_TERMS;
-  return tile * TILE + within / (2 * LANE_TERMS) * LANE_TERMS + within % LANE_TERMS;
+  return COLUMN_OF(row) * ROW + tile / 2 * (2 * TILE) + member * (2 * LANE_TERMS) + tile % 2 * LANE_TERMS +
+         k % LANE_TERMS;
 }
 __host__ __device__ constexpr int pitch_of(int tiles) { return ((tiles + 1) / 2 | 1) * 2 * TILE; }
 
@@ -105,9 +84,9 @@ struct Fragments {
       for (int w = 0; w < 4; ++w) {
         const int row = FAMILY + w % 2 * 8, term = MEMBER * LANE_TERMS + w / 2 * (LANE_TERMS / 2);
 #ifdef TENSOR_TF32
-        words[w] = bits_of(operand(value(i, row, term)));
+        words[w] = __float_as_uint(operand(value(i, row, term)));
 #else
-        words[w] = bits_of(operand(value(i, row, term))) | bits_of(operand(value(i, row, term + 1))) << 16;
+        words[w] = (u32)operand(value(i, row, term)).bits | (u32)operand(value(i, row, term + 1)).bits << 16;
 #endif
       }
       if (i < IN_REGISTERS)
