@@ -181,9 +181,9 @@ std::optional<bool> compared(const Rivals& rivals) {
     const std::vector<const void*> in(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rivals.in->size()));
     const backend::RunArgs args{in.data(), all.data() + in.size(), all.back(), nullptr};
     const auto first = seconds_of([&] { rivals.first->kernel->run(args); }, kLong);
-    if (!first) return std::nullopt;
+    if (!first) return false;
     const auto second = seconds_of([&] { rivals.second->kernel->run(args); }, 2 * *first + kStart);
-    return second ? std::optional<bool>(*first <= *second) : std::nullopt;
+    return !second || *first <= *second;
   } catch (const OutOfMemory&) {
     return std::nullopt;
   }

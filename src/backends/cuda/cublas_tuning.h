@@ -18,7 +18,7 @@ struct Rivals {
   const backend::Prepared *first, *second;
   const std::vector<backend::Port>*in, *out;
 };
-// Found and kept in the same way; the first wins where nothing can be measured.
+// Found and kept in the same way; one that fails loses, and the first wins where nothing can be measured.
 bool first_is_faster(const std::string& key, const Rivals& rivals);
 
 // Choices as text: a product, a tab, and the algorithm's 64 bytes as hexadecimal digits. The first line about a product
