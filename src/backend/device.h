@@ -58,6 +58,8 @@ class Device {
     std::vector<int> after;
   };
   virtual std::unique_ptr<Recording> record(const std::vector<Piece>& pieces) = 0;
+  // Memory that was given back and kept for the next taker goes back to the device.
+  virtual void release_unused() = 0;
   virtual void wait() = 0;                    // until everything started has ended; throws what went wrong there
   virtual void share(ErrorWord& errors) = 0;  // kernels given this word can note in it
   virtual std::vector<double> time(const std::vector<std::function<void()>>& pieces) = 0;  // runs them, seconds of each

@@ -4,12 +4,12 @@
 
 #include <cmath>
 
+#include "backend/device.h"
 #include "base/memory.h"
 #include "cuda/on_cuda.h"
-#include "varve/autodiff.h"
-#include "varve/compile.h"
-#include "varve/nn.h"
-#include "varve/optim.h"
+#include "runtime/devices.h"
+#include "temporary_folder.h"
+#include "varve/varve.h"
 
 namespace varve {
 namespace {
@@ -74,6 +74,71 @@ TEST_F(OnDevice, TwoRunsOfTrainingAreEqualBitForBit) {
   const std::vector<float> first = losses();
   EXPECT_EQ(first, losses());
   EXPECT_LT(first.back(), first.front());
+}
+
+TEST_F(OnDevice, PlannedMemoryIsWhatTheAllocatorHolds) {
+  const backend::Device& device = *runtime::backend_named("cuda").device();
+  const std::int64_t before = device.memory().held;
+  auto model = nn::sequential(nn::conv2d(8, {.kernel = 3, .activation = nn::relu}), nn::batch_norm(), nn::flatten(),
+                              nn::dense(64, {.activation = nn::relu}), nn::dense(10));
+  model.build({12, 12, 3}, {.seed = 3});
+  auto adam = optim::adam(1e-2).over(model.parameters());
+  auto step = compile([&](Tensor x, Tensor y) {
+    auto [loss, gradients] =
+        value_and_grad([&] { return cross_entropy(model(x, Mode::train), y); }, model.parameters());
+    adam.apply(gradients);
+    return loss;
+  });
+  const Tensor x = normal({64, 12, 12, 3}, {.seed = 5}).eval(), y = cast(uniform({64}) * 9.99, i32).eval();
+  const std::int64_t given = device.memory().held - before;
+  for (int i = 0; i < 4; ++i) static_cast<void>(step(x, y).item<float>());
+  const double held = static_cast<double>(device.memory().held - before);
+  EXPECT_NEAR(held, static_cast<double>(step.peak_bytes(x, y)), 0.02 * held) << given << " of them given";
+}
+
+TEST_F(OnDevice, ARunGoesOnOnTheOtherDevice) {
+  const test::TemporaryFolder folder;
+  const Tensor x = normal({96, 8}, {.seed = 1}).eval(),
+               y = cast(argmax(matmul(x, normal({8, 3}, {.seed = 2}))), i32).eval();
+  const data::Dataset points = data::from_tensors(x, y, {.classes = {"a", "b", "c"}, .vocabulary = nullptr});
+  const auto trained = [&](const std::string& run, const std::string& first, const std::string& second) {
+    train::FitOptions options;
+    options.optimizer = optim::adam(1e-2);
+    options.batch = 32;
+    options.run = folder / run;
+    options.verbosity = train::Verbosity::quiet;
+    train::History history;
+    for (const auto& [device, epochs] : {std::pair{first, 2}, {second, 4}}) {
+      set_device(device);
+      auto model = nn::sequential(nn::dense(16, {.activation = nn::relu}), nn::batch_norm(), nn::dense(3));
+      options.epochs = epochs;
+      history = train::fit(model, points, options);
+      options.resume = true;
+    }
+    EXPECT_EQ(history.epochs.size(), 4u);
+    return history.epochs.back().values[0].second;
+  };
+  const double alone = trained("cpu", "cpu", "cpu");
+  EXPECT_NEAR(trained("to-gpu", "cpu", "cuda"), alone, 1e-4 * alone);
+  EXPECT_NEAR(trained("to-cpu", "cuda", "cpu"), alone, 1e-4 * alone);
+}
+
+TEST_F(OnDevice, AProfileHasATimeForEachKernelAndATrace) {
+  auto f = compile([](Tensor a, Tensor b) { return softmax(matmul(a, b)); });
+  const Profile profile = f.profile(2, normal({32, 16}), normal({16, 24}));
+  ASSERT_FALSE(profile.rows.empty());
+  for (const ProfileRow& row : profile.rows) EXPECT_GT(row.ms, 0) << row.kernel;
+  EXPECT_NE(profile.chrome_trace().find(profile.rows[0].kernel), std::string::npos) << profile.chrome_trace();
+}
+
+TEST_F(OnDevice, AnotherGpuIsRefusedInWords) {
+  try {
+    set_device("cuda:63");
+    static_cast<void>(sum(full({2}, 1.0)).item<float>());
+    FAIL() << "there are 64 GPUs";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cuda:63"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(OnDevice, AWrongIndexIsToldToTheReaderAndSpoilsState) {

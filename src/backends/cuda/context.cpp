@@ -39,7 +39,7 @@ class Allocation final : public ir::Remote {
       free.pop_back();
     } else if (CUresult status = cuMemAlloc(&pointer, block_bytes(size)); status != CUDA_SUCCESS) {
       if (status == CUDA_ERROR_OUT_OF_MEMORY) {
-        context.release_free_blocks();
+        context.free_blocks();
         status = cuMemAlloc(&pointer, block_bytes(size));
       }
       if (status != CUDA_SUCCESS) fail(size, status);
@@ -101,11 +101,17 @@ std::shared_ptr<ir::Remote> Context::allocate_shared(std::size_t bytes) {
   return std::make_shared<SharedBlock>(*this, bytes);
 }
 
-void Context::release_free_blocks() {
+void Context::free_blocks() {
   cuStreamSynchronize(stream_);
   for (auto& [size, blocks] : free_)
     for (const CUdeviceptr block : blocks) cuMemFree(block);
   free_.clear();
+}
+
+void Context::release_unused() {
+  make_current();
+  const std::lock_guard lock(mutex_);
+  free_blocks();
 }
 
 // Pinned memory in which uploads wait for their turn: what was given may change at once, and nothing stalls until the

@@ -43,6 +43,7 @@ class Context final : public backend::Device {
   std::shared_ptr<backend::Mark> mark() override;
   void copy(void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<backend::Recording> record(const std::vector<Piece>& pieces) override;
+  void release_unused() override;
   void wait() override;
   void share(backend::ErrorWord& errors) override;
   std::vector<double> time(const std::vector<std::function<void()>>& pieces) override;
@@ -54,7 +55,7 @@ class Context final : public backend::Device {
 
  private:
   friend class Allocation;
-  void release_free_blocks();
+  void free_blocks();  // those given back; the caller has the lock
 
   Gpu gpu_;
   CUcontext context_ = nullptr;
