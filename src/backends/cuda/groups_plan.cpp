@@ -210,16 +210,17 @@ void plan_columns(GroupPlan& plan, bool vectors) {
   plan.columns = points(plan, false);
   const std::int64_t across = plan.columns / width, needed = std::min<std::int64_t>(power_above(across), kGroupThreads);
   std::int64_t lanes = std::min<std::int64_t>(needed, 32);
-  // Few rows: threads lie along the columns rather than idle. Few columns: narrower tiles, down to 64 bytes.
+  // Few rows: threads lie along the columns rather than idle. Few columns and too few rows to slice: narrower tiles,
+  // down to 64 bytes.
+  const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * 16), 1); };
   while (lanes < needed && kGroupThreads / lanes > std::max<std::int64_t>(plan.units / 4, 1)) lanes *= 2;
-  while (lanes > 1 && up(across, lanes) < kBlocks && lanes * width * sizes.least > 64 &&
+  while (lanes > 1 && up(across, lanes) * slices() < kBlocks && lanes * width * sizes.least > 64 &&
          kGroupThreads / lanes * 2 < plan.units)
     lanes /= 2;
   plan.lanes = static_cast<int>(lanes);
   plan.tiles = up(across, lanes);
   const std::int64_t rows = kGroupThreads / lanes;
-  plan.slices =
-      std::clamp<std::int64_t>(kSplitBlocks / plan.tiles, 1, std::max<std::int64_t>(plan.units / (rows * 16), 1));
+  plan.slices = std::clamp<std::int64_t>(kSplitBlocks / plan.tiles, 1, slices());
   plan.unroll = unroll_for(plan, plan.units / plan.slices / rows);
 }
 

@@ -57,15 +57,37 @@ std::vector<bool> live_instructions(const expr::Code& code) {
   return live;
 }
 
-std::string statement(const expr::Code& code, int i, DType compute, const std::string& input) {
+// The exponential e of 1 / (1 + e), the sum either way round, or -1.
+int exponential_of(const expr::Code& code, const Instr& instr) {
+  const auto is = [&](int i, Prim prim) { return code.instrs[at(i)].prim == prim; };
+  const auto is_one = [&](int i) { return is(i, Prim::constant) && code.instrs[at(i)].value == 1; };
+  if (instr.prim != Prim::div || !is_one(instr.a) || !is(instr.b, Prim::add)) return -1;
+  const Instr& sum = code.instrs[at(instr.b)];
+  const int e = is_one(sum.a) ? sum.b : is_one(sum.b) ? sum.a : -1;
+  return e >= 0 && is(e, Prim::exp) ? e : -1;
+}
+
+// Results of 16 bits are no better for more digits.
+bool is_half(const GroupPlan& plan) {
+  return plan.compute == f32 &&
+         std::all_of(plan.operands.begin(), plan.operands.end(), [](const GroupOperand& operand) {
+           return !operand.output || operand.dtype == bf16 || operand.dtype == f16;
+         });
+}
+
+std::string statement(const GroupPlan& plan, int i, const std::string& input) {
+  const expr::Code& code = plan.code;
   const Instr& instr = code.instrs[at(i)];
   const std::string declared = cat("const Number t", i, " = ");
   if (instr.prim == Prim::input) return cat(declared, "read<Number>(", input, ");\n");
-  if (instr.prim == Prim::constant) return cat(declared, constant(instr.value, compute), ";\n");
+  if (instr.prim == Prim::constant) return cat(declared, constant(instr.value, plan.compute), ";\n");
   const Instr* exponent = instr.prim == Prim::pow ? &code.instrs[at(instr.b)] : nullptr;
   if (exponent && exponent->prim == Prim::constant && exponent->value == 2)  // correctly rounded either way
     return cat(declared, "t", instr.a, " * t", instr.a, ";\n");
-  std::string call = cat(declared, "p_", expr::name(instr.prim), "(t", instr.a);
+  if (const int e = exponential_of(code, instr); e >= 0)
+    return cat(declared, is_half(plan) ? "h_" : "p_", "inverse_above_one(t", e, ");\n");
+  const bool brief = (instr.prim == Prim::exp || instr.prim == Prim::erfc) && is_half(plan);
+  std::string call = cat(declared, brief ? "h_" : "p_", expr::name(instr.prim), "(t", instr.a);
   for (const int operand : {instr.b, instr.c})
     if (operand >= 0) call += cat(", t", operand);
   return call + ");\n";
@@ -231,7 +253,7 @@ class Writer {
       const auto input = static_cast<std::size_t>(std::max(plan_.code.instrs[n].input, 0));
       const std::string from =
           plan_.code.instrs[n].prim != Prim::input ? "" : cat("in.x", input, ".at[", single(input) ? "0" : "v", "]");
-      out_ += "    " + statement(plan_.code, static_cast<int>(n), plan_.compute, from);
+      out_ += "    " + statement(plan_, static_cast<int>(n), from);
     }
     for (std::size_t o = 0; o < plan_.code.outputs.size(); ++o) line("  y[", o, "] = t", plan_.code.outputs[o], ";");
     line("}");

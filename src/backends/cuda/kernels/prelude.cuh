@@ -18,9 +18,15 @@ struct f16 {
 __device__ __forceinline__ float bf16_to_f32(u16 bits) { return __uint_as_float((u32)bits << 16); }
 // Nearest, ties to even; NaN stays NaN.
 __device__ __forceinline__ u16 f32_to_bf16(float x) {
+#if !defined(VARVE_EMULATED) && __CUDA_ARCH__ >= 800
+  u16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
   u32 bits = __float_as_uint(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (u16)((bits >> 16) | 0x40u);
   return (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 __device__ __forceinline__ float f16_to_f32(u16 bits) {
 #ifdef VARVE_EMULATED
