@@ -49,6 +49,7 @@ void save_data(const Workload& workload, const std::string& path) {
 }
 
 ordered_json train_to_the_end(const Request& request) {
+  synchronize(request.device);  // opens it: that is part of a process' start
   Network network = network_of(request);
   if (!request.weights.empty()) load_weights(network.model(), request.weights);
   const Safetensors file = load_safetensors(request.data);

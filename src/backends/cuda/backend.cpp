@@ -2,6 +2,7 @@
 
 #include "backends/cuda/claims.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/cublas.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -33,6 +34,9 @@ class CudaBackend final : public backend::Backend {
     if (!present) return;
     choose(ordinal);
     context_ = &context();
+    // What the compiler and the library load at their first use comes while the program is still being made.
+    static_cast<void>(Function("wake", "extern \"C\" __global__ void wake() {}"));
+    BlasGemm::wake();
   }
 
   std::string name() const override { return ordinal_ == 0 ? "cuda" : cat("cuda:", ordinal_); }

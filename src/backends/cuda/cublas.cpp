@@ -97,6 +97,17 @@ std::shared_ptr<BlasGemm> BlasGemm::prepare(const GemmSpec& spec) {
   return gemm->choose() ? gemm : nullptr;
 }
 
+void BlasGemm::wake() {
+  if (!lever("cublas")) return;
+  beside([] {
+    if (!blas()) return;
+    constexpr std::int64_t kSide = 64;
+    const MatrixStrides matrix{{}, kSide, 1};
+    const BlasGemm gemm({.product = {{}, kSide, kSide, kSide, matrix, matrix, matrix}});
+    static_cast<void>(gemm.candidates(1, kAlignment));
+  });
+}
+
 BlasGemm::BlasGemm(const GemmSpec& spec) : spec_(spec), problem_(blas_problem(spec.product).value()) {
   check(cublasLtMatmulDescCreate(desc_.out(), compute_type(spec), type_of(scale_type(spec.out))),
         "cublasLtMatmulDescCreate");

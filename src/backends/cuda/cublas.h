@@ -51,6 +51,9 @@ class BlasGemm {
   // Null when the library does not take it. The product is one call: blas_problem(spec.product) has a value.
   static std::shared_ptr<BlasGemm> prepare(const GemmSpec& spec);
 
+  // Has the library do what it does at its first use, beside the caller.
+  static void wake();
+
   std::size_t scratch_bytes() const;
   // Whether it can also be run with operands that begin anywhere. Those on 16 bytes are always taken.
   bool takes_any_address() const { return loose_.has_value(); }

@@ -1,5 +1,6 @@
 #include "backends/cuda/function.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -119,18 +120,34 @@ struct Function::State {
 
 namespace {
 
-// As many compilations at a time as there are processors.
+// As many compilations at a time as there are processors. When the process ends, those that run are waited for, since
+// libraries take their own state down then, and no other begins.
 class Turn {
  public:
-  Turn() { turns().acquire(); }
-  ~Turn() { turns().release(); }
+  Turn() {
+    all().free.acquire();
+    if (!all().ending) return;
+    all().free.release();
+    throw Error("the process ends.");
+  }
+  ~Turn() { all().free.release(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  static std::counting_semaphore<>& turns() {
-    static auto& all = *new std::counting_semaphore<>(std::max(1u, std::thread::hardware_concurrency()));
-    return all;
+  struct All {
+    int count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::counting_semaphore<> free{count};
+    std::atomic<bool> ending = false;
+  };
+  static All& all() {
+    static All& it = *new All;
+    static const int registered = std::atexit([] {
+      it.ending = true;
+      for (int i = 0; i < it.count; ++i) it.free.acquire();
+    });
+    static_cast<void>(registered);
+    return it;
   }
 };
 
@@ -177,6 +194,16 @@ std::vector<std::string> collected_texts() {
   return {collected().texts.begin(), collected().texts.end()};
 }
 
+void beside(std::function<void()> work) {
+  std::thread([work = std::move(work)] {
+    try {
+      const Turn turn;
+      work();
+    } catch (const Error&) {
+    }
+  }).detach();
+}
+
 Function::Function(const std::string& name, const std::string& text) : state_(std::make_shared<State>()) {
   state_->name = name;
   if (gpu().present()) {
@@ -214,8 +241,8 @@ int Function::resident_blocks(int block, std::size_t shared) const {
 std::string compile(const std::string& text, const std::string& arch) {
   const NvrtcProgram program(text);
   const std::string architecture = "--gpu-architecture=" + arch;
-  const char* options[] = {architecture.c_str(), "--std=c++17", "--device-as-default-execution-space"};
-  const nvrtcResult status = nvrtcCompileProgram(program.get(), 3, options);
+  const char* options[] = {architecture.c_str(), "--std=c++17", "--device-as-default-execution-space", "--minimal"};
+  const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(std::size(options)), options);
   if (status != NVRTC_SUCCESS)
     throw Error(cat("a kernel text does not compile for ", arch, ":\n", log_of(program.get()), "\n", text));
   std::size_t size = 0;

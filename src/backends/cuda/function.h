@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +55,9 @@ std::string defines(const Constants& constants);
 
 // The type's name in kernel texts: float, double, bf16, f16, signed char, …, bool_t.
 const char* type_name(DType dtype);
+
+// Runs it on a thread of its own, in turn with compilations; nobody hears of its failure. The process ends after it.
+void beside(std::function<void()> work);
 
 // Without a GPU nothing is compiled: texts are collected, for tests that compile them for GPUs of their choice.
 std::vector<std::string> collected_texts();
