@@ -1,5 +1,7 @@
 #include "backends/cuda/function.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -134,6 +136,11 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
+  static void end() {
+    if (all().ending.exchange(true)) return;
+    for (int i = 0; i < all().count; ++i) all().free.acquire();
+  }
+
  private:
   struct All {
     int count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -142,14 +149,21 @@ class Turn {
   };
   static All& all() {
     static All& it = *new All;
-    static const int registered = std::atexit([] {
-      it.ending = true;
-      for (int i = 0; i < it.count; ++i) it.free.acquire();
-    });
-    static_cast<void>(registered);
     return it;
   }
 };
+
+// Libraries take down what they have set up in the reverse order, beginning with what the compilation that runs has
+// just set up: whatever std::atexit calls comes too late. Objects of the first thread end before all of that.
+struct EndOfProcess {
+  ~EndOfProcess() {
+    if (getpid() == gettid()) Turn::end();
+  }
+};
+void wait_at_the_end() {
+  static thread_local const EndOfProcess here;
+  static_cast<void>(&here);
+}
 
 CUmodule load(const std::string& own) {
   const Turn turn;
@@ -172,6 +186,7 @@ std::shared_future<CUmodule> module_of(const std::string& text) {
   static auto& modules = *new std::unordered_map<std::string, std::shared_future<CUmodule>>;
   const std::lock_guard lock(mutex);
   auto& module = modules[text];
+  wait_at_the_end();
   if (!module.valid()) module = std::async(std::launch::async, load, text).share();
   return module;
 }
@@ -195,6 +210,7 @@ std::vector<std::string> collected_texts() {
 }
 
 void beside(std::function<void()> work) {
+  wait_at_the_end();
   std::thread([work = std::move(work)] {
     try {
       const Turn turn;
