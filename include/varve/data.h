@@ -117,6 +117,7 @@ class Dataset {  // a cheap handle
   const Info& info() const;
   std::int64_t classes() const;  // of integer targets: from info, or one more than the largest target
   std::int64_t streams() const;
+  bool fixed() const;  // every epoch sees the same samples: there are no transforms
 
   Dataset map(std::vector<Transform> transforms) const;  // done to every sample that is read, anew in each epoch
   Dataset take(std::int64_t count) const;                // the first

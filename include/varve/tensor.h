@@ -200,6 +200,9 @@ bool tracing();  // whether this thread is recording a program: values cannot be
 void set_device(
     const std::string& name);  // "cpu", "cuda", "cuda:1", "reference", "null"; throws Error: unknown, or why not
 std::string device();
+// Whether a device ("": the current one) reads memory of its own, a GPU's: what its programs read is copied there
+// first.
+bool has_own_memory(const std::string& device = "");
 // Until everything that was started on a device ("": the current one) has ended; throws what went wrong there. Reading
 // a value waits by itself: this is for clocks.
 void synchronize(const std::string& device = "");

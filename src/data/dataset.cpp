@@ -74,6 +74,7 @@ TensorType Dataset::x() const { return view("x").x; }
 TensorType Dataset::y() const { return view("y").y; }
 const Info& Dataset::info() const { return *view("info").info; }
 std::int64_t Dataset::streams() const { return view("streams").source->streams(); }
+bool Dataset::fixed() const { return view("fixed").transforms.empty(); }
 
 std::int64_t Dataset::classes() const {
   const View& all = view("classes");

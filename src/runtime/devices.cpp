@@ -89,8 +89,16 @@ std::string device() {
   return current_device();
 }
 
+namespace {
+backend::Device* device_named(const std::string& name) {
+  return runtime::backend_named(name.empty() ? device() : name).device();
+}
+}  // namespace
+
+bool has_own_memory(const std::string& name) { return device_named(name) != nullptr; }
+
 void synchronize(const std::string& name) {
-  if (backend::Device* device = runtime::backend_named(name.empty() ? varve::device() : name).device()) device->wait();
+  if (backend::Device* device = device_named(name)) device->wait();
 }
 
 }  // namespace varve

@@ -93,7 +93,7 @@ void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t bat
 }
 
 Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options)
-    : model_(model), dataset_(dataset), options_(std::move(options)), program_(nullptr) {
+    : model_(model), dataset_(dataset), options_(std::move(options)) {
   if (dataset_.size() == 0) throw Error("evaluate: the data set is empty.");
   if (options_.batch < 1)
     throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");
@@ -101,22 +101,28 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
   build_for(model_, dataset_, options_.batch, 0);
   if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, dataset_.y());
   if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
-  program_ = compile(
-      [this](Tensor x, Tensor y) {
+}
+
+void Evaluator::prepare() {
+  held_ = HeldData::of(dataset_, options_.workers);
+  program_.emplace(
+      [this](const Tensor& x, const Tensor& y) {
         const nn::Precision precision(options_.precision.dtype);
         const Tensor output = model_(x, Mode::infer);
         const Tensor target = target_of(options_.loss, x, y);
         return measure(output, options_.loss(output, target), target, options_.metrics);
       },
-      {.name = "evaluate", .tf32 = options_.precision.tf32});
+      held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
 }
 
 Score Evaluator::run() {
   const auto start = std::chrono::steady_clock::now();
+  if (!program_) prepare();
   model_.reset_state();
   Totals totals(options_.metrics);
-  data::Loader loader(dataset_, {.batch = options_.batch, .shuffle = false, .workers = options_.workers});
-  for (data::Batch& batch : loader) totals.add(program_(batch.x, batch.y), batch.x.dim(0));
+  data::Loader loader(held_ ? held_->rows() : dataset_,
+                      {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers});
+  for (data::Batch& batch : loader) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
   totals.settle();
   model_.reset_state();
   Score score;

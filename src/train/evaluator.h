@@ -3,8 +3,10 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "train/held_data.h"
 #include "varve/compile.h"
 #include "varve/train.h"
 
@@ -53,10 +55,13 @@ class Evaluator {
   Score run();
 
  private:
+  void prepare();  // at the first run: the device is known
+
   nn::Module& model_;
   data::Dataset dataset_;
   EvaluateOptions options_;
-  Compiled<std::vector<Tensor>, 2> program_;
+  std::optional<HeldData> held_;
+  std::optional<BatchProgram> program_;
 };
 
 // Whether a matrix of true and predicted classes says something about this data.

@@ -8,8 +8,8 @@ namespace varve::train {
 
 TrainStep::TrainStep(Parts parts)
     : parts_(std::move(parts)),
-      batch_(compile([this](Tensor x, Tensor y) { return record(x, y); },
-                     {.name = "train", .tf32 = parts_.precision.tf32})),
+      batch_([this](const Tensor& x, const Tensor& y) { return record(x, y); }, parts_.held,
+             {.name = "train", .tf32 = parts_.precision.tf32}),
       apply_(compile(
           [this] {
             std::vector<Tensor> means;

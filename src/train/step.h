@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "train/held_data.h"
 #include "varve/compile.h"
 #include "varve/train.h"
 
@@ -22,12 +23,14 @@ class TrainStep {
     std::int64_t accumulate = 1;
     ProductType precision = f32;
     bool check_layers = false;
+    std::optional<HeldData> held = std::nullopt;
   };
   explicit TrainStep(Parts parts);
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // The loss and the sums of the metrics. `apply`: this batch completes a step (always, unless accumulating).
+  // The loss and the sums of the metrics; of held data, x are the numbers of samples. `apply`: this batch completes a
+  // step (always, unless accumulating).
   std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
   std::int64_t peak_bytes(const Tensor& x, const Tensor& y) { return batch_.peak_bytes(x, y); }
 
@@ -38,7 +41,7 @@ class TrainStep {
   Parts parts_;
   std::vector<Variable> sums_;  // of gradients
   Variable count_;              // of batches in them
-  Compiled<std::vector<Tensor>, 2> batch_;
+  BatchProgram batch_;
   Compiled<void, 0> apply_;
 };
 

@@ -80,7 +80,6 @@ void Trainer::prepare_model() {
   for (const Variable& variable : optimizer_.state()) kept_.push_back({"optimizer." + variable.name(), variable});
   if (average_)
     for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
-  step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   const bool classes = !options_.loss.of_input && has_matrix(options_.validation);
   if (options_.validation.defined())
     validation_ = std::make_unique<Evaluator>(model_, options_.validation,
@@ -100,7 +99,16 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .average = average_,
           .accumulate = options_.accumulate,
           .precision = options_.precision,
-          .check_layers = check_layers};
+          .check_layers = check_layers,
+          .held = held_};
+}
+
+void Trainer::prepare_step() {
+  if (options_.mixup == 0) held_ = HeldData::of(train_, options_.workers);  // mixed samples are new ones
+  step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
+  data::Loader first = loader();
+  data::Batch batch;
+  if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
 }
 
 void Trainer::prepare_folder() {
@@ -143,11 +151,7 @@ void Trainer::resume() {
 History Trainer::go() {
   const InterruptScope interrupts;
   ticked_ = saved_ = Clock::now();  // what was prepared before is not training
-  if (at_.epoch < options_.epochs && at_.history.stopped.empty()) {
-    data::Loader first = loader();
-    data::Batch batch;
-    if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
-  }
+  if (at_.epoch < options_.epochs && at_.history.stopped.empty()) prepare_step();
   for (const CallbackPtr& callback : options_.callbacks) callback->begin(*this);
   while (at_.epoch < options_.epochs && at_.history.stopped.empty())
     if (!train_epoch()) break;
@@ -156,13 +160,13 @@ History Trainer::go() {
 }
 
 data::Loader Trainer::loader() const {
-  return {train_,
+  return {held_ ? held_->rows() : train_,
           {.batch = options_.batch,
            .seed = options_.seed,
            .epoch = at_.epoch,
            .skip = at_.step,
            .drop_last = options_.drop_last,
-           .workers = options_.workers,
+           .workers = held_ ? 0 : options_.workers,  // numbers are read faster than handed over
            .mixup = options_.mixup}};
 }
 

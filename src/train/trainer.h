@@ -36,6 +36,7 @@ class Trainer : public Session {
   void prepare_folder();
   void resume();
   TrainStep::Parts parts(bool check_layers);
+  void prepare_step();
 
   bool train_epoch();           // false: interrupted before its end
   data::Loader loader() const;  // of what is left of the present epoch
@@ -70,6 +71,7 @@ class Trainer : public Session {
   std::unique_ptr<ProgressLine> progress_;
   Clock::time_point ticked_ = Clock::now(), saved_ = ticked_;
   double epoch_seconds_ = 0;
+  std::optional<HeldData> held_;  // the training data, where it is worth it
   std::unique_ptr<TrainStep> step_;
 };
 

@@ -14,15 +14,6 @@
 namespace varve {
 namespace {
 
-class OnDevice : public OnCuda {
- protected:
-  void SetUp() override {
-    OnCuda::SetUp();
-    if (!IsSkipped()) set_device("cuda");
-  }
-  void TearDown() override { set_device("cpu"); }
-};
-
 TEST_F(OnDevice, ResultsOfManyRunsAreTheirOwn) {
   auto twice = compile([](Tensor x) { return x * 2; });
   std::vector<Tensor> kept;

@@ -24,6 +24,16 @@ class OnCuda : public testing::Test {
   }
 };
 
+// With all programs there.
+class OnDevice : public OnCuda {
+ protected:
+  void SetUp() override {
+    OnCuda::SetUp();
+    if (!IsSkipped()) set_device("cuda");
+  }
+  void TearDown() override { set_device("cpu"); }
+};
+
 // Runs f twice, which must give the same bits, compares with the reference, and returns who claimed what.
 inline std::string same_as_reference(const Function& f, const Tensors& in, double tolerance = 1e-5) {
   const Outcome cuda = run_on("cuda", f, in), again = run_on("cuda", f, in), reference = run_on("reference", f, in);

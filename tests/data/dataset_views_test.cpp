@@ -42,6 +42,13 @@ TEST(Dataset, RefusesWhatIsNotThere) {
   EXPECT_THROW(Dataset(nullptr, {}), Error);
 }
 
+TEST(Dataset, IsFixedUntilSomethingIsDoneToItsSamples) {
+  const Dataset set = numbered(10);
+  EXPECT_TRUE(set.range(2, 8).fixed());
+  EXPECT_TRUE(set.map({}).fixed());
+  EXPECT_FALSE(set.map({random_flip()}).take(3).fixed());
+}
+
 TEST(Dataset, SplitPartsItBySeed) {
   const Dataset set = numbered(100);
   const auto [held_out, rest] = set.split(0.2, 3);
