@@ -77,8 +77,6 @@ struct Attribute {
 
 // An H100 but for the number of its multiprocessors.
 constexpr Attribute kAttributes[] = {
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, static_cast<int>(kMaxThreadsPerBlock)},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
@@ -121,9 +119,15 @@ constexpr Attribute kAttributes[] = {
 };
 
 bool find_attribute(CUdevice_attribute wanted, int& value) {
-  if (wanted == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) {
-    value = multiprocessors();
-    return true;
+  switch (wanted) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return value = multiprocessors(), true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return value = capability() / 10, true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return value = capability() % 10, true;
+    default:
+      break;
   }
   for (const auto& [attribute, known] : kAttributes) {
     if (attribute != wanted) continue;
@@ -147,7 +151,7 @@ CUresult cuInit(unsigned flags) {
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = driver();
   return CUDA_SUCCESS;
 }
 

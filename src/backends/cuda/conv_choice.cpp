@@ -12,6 +12,7 @@
 #include "backends/cuda/status.h"
 #include "base/levers.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 namespace varve::cuda {
 namespace {
@@ -108,7 +109,7 @@ class Problem {
 
  private:
   ConvWay decided(bool tunes) {
-    const std::string problem = spec_.key() + (tunes ? "" : " untuned");
+    const std::string problem = cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
     if (const std::optional<std::string> before = remembered_way(problem))
       if (std::optional<ConvWay> way = named(*before)) return *way;
     std::vector<ConvWay> ways = dnn_ways(

@@ -4,10 +4,13 @@
 #include "backend/backend.h"
 #include "backends/cuda/conv_way.h"
 #include "backends/cuda/cudnn.h"
+#include "base/levers.h"
 
 namespace varve::cuda {
 
-inline dnn::Accept accepted_for(const ConvSpec& spec) { return {.tensor_cores = spec.tensor_cores()}; }
+inline dnn::Accept accepted_for(const ConvSpec& spec) {
+  return {.tensor_cores = spec.tensor_cores(), .any_order = !lever("same-bits")};
+}
 
 // The convolution as a graph, and which of its images are whose. `gpu` as for dnn::Graph.
 struct DnnConvGraph {

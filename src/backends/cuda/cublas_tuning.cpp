@@ -230,7 +230,7 @@ std::unordered_map<std::string, BlasAlgorithm> read_choices(const std::string& t
 
 std::optional<BlasAlgorithm> chosen_algorithm(const BlasGemm& gemm, std::uint32_t alignment) {
   const bool tunes = lever("tuning");
-  const std::string key = gemm.key() + (tunes ? "" : " untuned");
+  const std::string key = cat(gemm.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
   const std::lock_guard lock(tuning_mutex());
   Choices& choices = all_choices();
   if (const BlasAlgorithm* known = choices.find(key)) {

@@ -106,6 +106,7 @@ struct Taps {
 // What engines may do with the numbers. All are to give the same bits at every run.
 struct Accept {
   bool tensor_cores = false;  // for f32 that means rounding to tf32
+  bool any_order = false;     // of sums: other bits at every run
   std::size_t workspace = std::size_t{256} << 20;
 };
 
