@@ -103,14 +103,19 @@ Timing time_calls(const std::function<void()>& call, const std::function<void()>
   return timing;
 }
 
+// What is asked for cannot be had here.
+struct Unsupported : Error {
+  using Error::Error;
+};
+
 ordered_json answer(const Request& request) {
   try {
     runtime::backend_named(request.device);
   } catch (const Error& e) {
-    throw Error(cat("unsupported: ", e.what()));
+    throw Unsupported(e.what());
   }
   if (request.precision == "tf32" && request.device == "cpu")
-    throw Error("unsupported: tf32 is of GPUs; a processor computes the same as with precision=f32.");
+    throw Unsupported("tf32 is of GPUs; a processor computes the same as with precision=f32.");
   set_threads(request.threads);
   if (request.task == "describe") return describe(request);
   if (request.task == "files") return write_files(request);
@@ -132,9 +137,10 @@ int run_worker(const std::string& request_path) {
     written["status"] = "out_of_memory", written["reason"] = e.what();
   } catch (const std::bad_alloc& e) {
     written["status"] = "out_of_memory", written["reason"] = e.what();
+  } catch (const Unsupported& e) {
+    written["status"] = "unsupported", written["reason"] = e.what();
   } catch (const std::exception& e) {
-    const std::string reason = e.what();
-    written["status"] = reason.starts_with("unsupported") ? "unsupported" : "failed", written["reason"] = reason;
+    written["status"] = "failed", written["reason"] = e.what();
   }
   if (!written.contains("peak_bytes"))
     written["peak_bytes"] = written["status"] == "ok" ? peak_memory(request) : peak_resident();
