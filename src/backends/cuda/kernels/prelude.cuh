@@ -180,8 +180,9 @@ __device__ __forceinline__ T block_max(T x, T* shared) {
   return most;
 }
 
-// Notes a value that must not be used: number of the text above, the value's low 48 bits below. One store of 8 bytes
-// into memory shared with the processor.
+// Notes a value that must not be used, unless an earlier kernel did: what goes wrong first is the cause. Number of the
+// text above, the value's low 48 bits below; one store of 8 bytes into memory shared with the processor.
 __device__ __forceinline__ void note(u64* errors, int text, i64 value) {
-  *(volatile u64*)errors = ((u64)(text + 1) << 48) | ((u64)value & 0xffffffffffffull);
+  volatile u64* word = errors;
+  if (*word == 0) *word = ((u64)(text + 1) << 48) | ((u64)value & 0xffffffffffffull);
 }
