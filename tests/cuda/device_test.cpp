@@ -46,17 +46,20 @@ TEST_F(OnDevice, AVariableGoesBackAndForth) {
   EXPECT_EQ(step(one).item<float>(), 32.0f);
 }
 
+auto training_step(nn::Module& model) {
+  return compile([&model, adam = optim::adam(1e-2).over(model.parameters())](Tensor x, Tensor y) mutable {
+    auto [loss, gradients] =
+        value_and_grad([&] { return cross_entropy(model(x, Mode::train), y); }, model.parameters());
+    adam.apply(gradients);
+    return loss;
+  });
+}
+
 TEST_F(OnDevice, TwoRunsOfTrainingAreEqualBitForBit) {
   const auto losses = [] {
     auto model = nn::sequential(nn::dense(16, {.activation = nn::relu}), nn::dropout(0.2), nn::dense(3));
     model.build({8}, {.seed = 3});
-    auto adam = optim::adam(1e-2).over(model.parameters());
-    auto step = compile([&](Tensor x, Tensor y) {
-      auto [loss, gradients] =
-          value_and_grad([&] { return cross_entropy(model(x, Mode::train), y); }, model.parameters());
-      adam.apply(gradients);
-      return loss;
-    });
+    auto step = training_step(model);
     const Tensor x = normal({12, 8}, {.seed = 5}), y = cast(uniform({12}, {.seed = 6}) * 2.99, i32);
     std::vector<float> all;
     for (int i = 0; i < 6; ++i) all.push_back(step(x, y).item<float>());
@@ -73,13 +76,7 @@ TEST_F(OnDevice, PlannedMemoryIsWhatTheAllocatorHolds) {
   auto model = nn::sequential(nn::conv2d(8, {.kernel = 3, .activation = nn::relu}), nn::batch_norm(), nn::flatten(),
                               nn::dense(64, {.activation = nn::relu}), nn::dense(10));
   model.build({12, 12, 3}, {.seed = 3});
-  auto adam = optim::adam(1e-2).over(model.parameters());
-  auto step = compile([&](Tensor x, Tensor y) {
-    auto [loss, gradients] =
-        value_and_grad([&] { return cross_entropy(model(x, Mode::train), y); }, model.parameters());
-    adam.apply(gradients);
-    return loss;
-  });
+  auto step = training_step(model);
   const Tensor x = normal({64, 12, 12, 3}, {.seed = 5}).eval(), y = cast(uniform({64}) * 9.99, i32).eval();
   const std::int64_t given = device.memory().held - before;
   for (int i = 0; i < 4; ++i) static_cast<void>(step(x, y).item<float>());

@@ -1,10 +1,10 @@
 // Batch norm in training, with what surrounds it: the addition and ReLU that follow, and on the way back the gradient
 // of that ReLU.
 #include <algorithm>
-#include <unordered_set>
 
 #include "backends/cuda/batch_norm_kernels.h"
 #include "backends/cuda/claims.h"
+#include "backends/cuda/matmul_match.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -26,21 +26,6 @@ NormShape shape_of(const ir::Node& node) {
   return {x.shape.numel() / x.shape.back(), x.shape.back(), x.dtype, node.attrs.number("epsilon")};
 }
 
-// Whether the value is computed from what the node gives.
-bool depends_on(const ir::Value& value, const ir::Node* node) {
-  std::unordered_set<const ir::Node*> seen;
-  std::vector<const ir::Node*> stack{value.node.get()};
-  while (!stack.empty()) {
-    const ir::Node* next = stack.back();
-    stack.pop_back();
-    if (next == node) return true;
-    // Inputs are older than what reads them.
-    if (next->id < node->id || !seen.insert(next).second) continue;
-    for (const ir::Value& input : next->inputs) stack.push_back(input.node.get());
-  }
-  return false;
-}
-
 // ---- forward; in: x, scale, shift (, added); out: y, mean, variance
 
 struct Forward {
@@ -59,7 +44,7 @@ std::vector<Forward> followers_of(const Site& site) {
   ir::NodePtr next = site.sole_user(value);
   if (next && next->is("add") && next->inputs[0].type() == value.type() && next->inputs[1].type() == value.type()) {
     so_far.added = next->inputs[next->inputs[0] == value ? 1 : 0];
-    if (so_far.added == value || depends_on(so_far.added, site.root().get())) return found;
+    if (so_far.added == value || match::is_computed_from(so_far.added, site.root().get())) return found;
     so_far.followers.push_back(next);
     found.push_back(so_far);
     value = {next, 0};
@@ -139,7 +124,7 @@ std::vector<Backward> sources_of(const Site& site) {
       relu->inputs[1].type() != node.inputs[0].type())
     return {plain};
   for (const std::size_t i : {0u, 2u, 3u, 4u})
-    if (depends_on(node.inputs[i], relu.get())) return {plain};
+    if (match::is_computed_from(node.inputs[i], relu.get())) return {plain};
   Backward with{{relu}, relu->inputs[1], {}, Passing::output, relu->inputs[0], !site.sole_user({relu, 0})};
   if (const ir::NodePtr norm = norm_before(relu->inputs[0], node); norm && !with.passes) {
     with.passing = Passing::again;
