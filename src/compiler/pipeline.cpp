@@ -5,8 +5,13 @@
 namespace varve::compiler {
 
 const std::vector<Pass> kGraphPasses = {
-    {"simplify", simplify},       {"remove duplicates", remove_duplicates},       {"multiply tables", multiply_tables},
-    {"simplify again", simplify}, {"remove duplicates again", remove_duplicates}, {"trim loops", trim_loops},
+    {"simplify", simplify},
+    {"remove duplicates", remove_duplicates},
+    {"multiply tables", multiply_tables},
+    {"remove reshapes", remove_reshapes},
+    {"simplify again", simplify},
+    {"remove duplicates again", remove_duplicates},
+    {"trim loops", trim_loops},
 };
 
 ir::Graph optimize(ir::Graph graph) {

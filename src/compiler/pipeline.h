@@ -21,6 +21,7 @@ ir::Graph widen(const ir::Graph& graph);              // bf16 within a program a
 ir::Graph simplify(const ir::Graph& graph);           // identities, algebra, stable forms
 ir::Graph remove_duplicates(const ir::Graph& graph);  // equal pure calls once
 ir::Graph multiply_tables(const ir::Graph& graph);    // products of embedded rows as products of their table
+ir::Graph remove_reshapes(const ir::Graph& graph);    // those around what is computed element by element
 ir::Graph trim_loops(const ir::Graph& graph);         // outputs of loops that nobody reads
 extern const std::vector<Pass> kGraphPasses;
 

@@ -25,6 +25,25 @@ TEST(Simplify, WhatChangesNothingGoes) {
   EXPECT_EQ(simplified([](const Tensors& in) { return Tensors{broadcast_to(in[0], {3, 4})}; }), kUntouched);
 }
 
+TEST(Simplify, ReshapesAroundFormulasGo) {
+  const auto rows = [](const Tensors& in) { return reshape(in[0] * 2, {3, 2, 2}); };
+  const std::string chain = simplified([&](const Tensors& in) {
+    const Tensor x = rows(in);
+    return Tensors{sum(reshape(tanh(x) * exp(rows(in) + 3), {3, 4}), {.axes = Axes{0}})};
+  });
+  EXPECT_FALSE(contains(chain, "reshape(")) << chain;
+  // What others read too stays, and what is not of the same shape.
+  const std::string read_twice = simplified([&](const Tensors& in) {
+    const Tensor y = tanh(rows(in));
+    return Tensors{reshape(y, {3, 4}), sum(y, {.axes = Axes{1}})};
+  });
+  EXPECT_TRUE(contains(read_twice, "reshape(")) << read_twice;
+  const std::string broadcast = simplified([&](const Tensors& in) {
+    return Tensors{reshape(rows(in) + sum(rows(in), {.axes = Axes{1}, .keep = true}), {3, 4})};
+  });
+  EXPECT_TRUE(contains(broadcast, "reshape(")) << broadcast;
+}
+
 TEST(Simplify, GradientsOfPartsStandSideBySide) {
   const auto gradient_of_parts = [](std::vector<std::pair<std::int64_t, std::int64_t>> ranges) {
     return simplified([ranges](const Tensors& in) {
