@@ -14,7 +14,7 @@ typedef float W;
 
 #if KEPT
 extern __shared__ __align__(16) float kept[];
-#define VALUE(p, v) kept[((p) * THREADS + (int)threadIdx.x) * VEC + (v)]
+#define VALUE(p, v) kept[((p)*THREADS + (int)threadIdx.x) * VEC + (v)]
 #else
 #define VALUE(p, v) values[p][v]
 #endif

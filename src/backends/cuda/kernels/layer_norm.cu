@@ -41,8 +41,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (!kKept) load_values(x + at + column, other + at + column, aligned, values[i]);
     if (ADDED) store_pack(sums + at + column, aligned, values[i]);
 #pragma unroll
-    for (int v = 0; v < VEC; ++v)
-      values[i][v] = (values[i][v] - mean) * rstd * gains[v] + (CENTRED ? biases[v] : (W)0);
+    for (int v = 0; v < VEC; ++v) values[i][v] = (values[i][v] - mean) * rstd * gains[v] + (CENTRED ? biases[v] : (W)0);
     store_pack(y + at + column, aligned, values[i]);
   });
   if (n && team_lane() == 0) {

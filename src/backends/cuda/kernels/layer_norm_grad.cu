@@ -78,8 +78,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       W more[VEC];
       if (ADDED) load_pack(other + at + column, aligned, more);
 #pragma unroll
-      for (int v = 0; v < VEC; ++v)
-      {
+      for (int v = 0; v < VEC; ++v) {
         W& value = g[i][v];
         value = rstd * (value - sum - normal[i][v] * dot);
         // The two are added as they would be stored.

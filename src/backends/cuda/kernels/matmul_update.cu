@@ -3,13 +3,13 @@
 //   MODE     0: f32; on tensor cores 1: TF32, 2: bf16, 3: f16. IN: type of a and b
 //   SIDE     of a tile, 64 or 128; each warp has 32 × 32 of it
 //   VEC      4: rows begin on 16 bytes, and have a multiple of 4 elements; 1: neither is known
-//   TENSORS, SCALARS, RESULTS and update(g, x, s, y) stand before: y = formula of the gradient, of the tensors' elements
-//   x, and of the scalars s
+//   TENSORS, SCALARS, RESULTS and update(g, x, s, y) stand before: y = formula of the gradient, of the tensors'
+//   elements x, and of the scalars s
 // Every element is read and written by one thread, so a result may lie where a tensor lies.
 
 #define THREADS (SIDE / 32 * SIDE)
-#define DEPTH 32           // words along k of a chunk: a word is one number, or two halves
-#define PITCH (SIDE + 8)   // lanes of a warp read words of different banks
+#define DEPTH 32          // words along k of a chunk: a word is one number, or two halves
+#define PITCH (SIDE + 8)  // lanes of a warp read words of different banks
 #define PAIR (MODE >= 2 ? 2 : 1)
 
 // As matmul_update_own.cpp fills it.
@@ -116,9 +116,9 @@ __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], const u32 
 }
 #endif
 
-// A lane's part of its warp's 32 × 32, as tensor cores deal it: lane = 4 · group + member has rows group + 8 · r, and of
-// each 16 columns the four from 4 · member on, so that they are one access. Instruction `half` of two computes columns 0
-// and 1 of these four: column n of its eight is column 4 · (n / 2) + 2 · half + n % 2 of the 16.
+// A lane's part of its warp's 32 × 32, as tensor cores deal it: lane = 4 · group + member has rows group + 8 · r, and
+// of each 16 columns the four from 4 · member on, so that they are one access. Instruction `half` of two computes
+// columns 0 and 1 of these four: column n of its eight is column 4 · (n / 2) + 2 · half + n % 2 of the 16.
 //   sums[m][2 · p + half][2 · u + e]: row 16 · m + 8 · u + group, column 16 · p + 4 · member + 2 · half + e
 __device__ __forceinline__ void multiply(const u32 (*a)[PITCH], const u32 (*b)[PITCH], int row, int column,
                                          float (&sums)[2][4][4]) {
