@@ -2,43 +2,11 @@
 // run where there is a GPU, if only an emulated one.
 #include <cstdlib>
 
-#include "backends/cpu_programs.h"
-#include "varve/error.h"
+#include "backends/update_rules.h"
+#include "cuda/on_cuda.h"
 
 namespace varve {
 namespace {
-
-// One optimiser: what it does with the gradient of a weight and its two states.
-struct Rule {
-  const char* kernel;
-  std::function<Updated(const Tensor& w, const Tensor& g, const Tensor& m, const Tensor& v, const Operand& rate)>
-      update;
-};
-
-const std::vector<Rule>& rules() {
-  static const std::vector<Rule> all = {
-      {"matmul+sgd_update", [](auto& w, auto& g, auto&, auto&, auto& rate) { return sgd_update(w, g, {}, rate); }},
-      {"matmul+sgd_update",
-       [](auto& w, auto& g, auto&, auto&, auto& rate) { return sgd_update(w, g, {}, rate, {.weight_decay = 0.1}); }},
-      {"matmul+sgd_momentum_update",
-       [](auto& w, auto& g, auto& m, auto&, auto& rate) { return sgd_update(w, g, m, rate, {.momentum = 0.9}); }},
-      {"matmul+sgd_nesterov_update",
-       [](auto& w, auto& g, auto& m, auto&, auto& rate) {
-         return sgd_update(w, g, m, rate, {.momentum = 0.9, .nesterov = true});
-       }},
-      {"matmul+adam_update",
-       [](auto& w, auto& g, auto& m, auto& v, auto& rate) { return adam_update(w, g, m, v, rate, tensor(3.f)); }},
-      {"matmul+adamw_update",
-       [](auto& w, auto& g, auto& m, auto& v, auto& rate) {
-         return adam_update(w, g, m, v, rate, tensor(3.f), {.weight_decay = 0.1, .decoupled = true});
-       }},
-      {"matmul+rmsprop_update",
-       [](auto& w, auto& g, auto&, auto& v, auto& rate) { return rmsprop_update(w, g, v, rate); }},
-      {"matmul+adagrad_update",
-       [](auto& w, auto& g, auto&, auto& v, auto& rate) { return adagrad_update(w, g, v, rate); }},
-  };
-  return all;
-}
 
 struct Step {
   const Rule* rule = &rules()[0];
@@ -95,15 +63,11 @@ void expect_taken(const Step& how) {
   expect_no_kernel(text, "copied back");
 }
 
-class CudaUpdate : public testing::Test {
+class CudaUpdate : public OnCuda {
  protected:
   void SetUp() override {
-    try {
-      set_device("cuda");
-      set_device("cpu");
-    } catch (const Error&) {
-      GTEST_SKIP() << "no GPU";
-    }
+    OnCuda::SetUp();
+    if (IsSkipped()) return;
     const char* given = std::getenv("VARVE_WITHOUT");
     if (given) before_ = given;
     // Small weights, which otherwise share a launch.

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "backend/update.h"
 #include "backends/cpu/loops.h"
 #include "backends/cpu/matmul_claims.h"
 #include "backends/cpu/plain/gemm.h"
@@ -18,6 +19,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::is_scalar;
 using backend::Memory;
 using backend::Port;
 using backend::Prepared;
@@ -26,10 +28,6 @@ using backend::Site;
 
 constexpr std::size_t kMostOperands = 12;  // of an update
 
-// The value behind views.
-const ir::Value& behind(const ir::Value& value) { return value.node->op->view ? behind(value.node->inputs[0]) : value; }
-
-bool is_scalar(const ir::Value& value) { return value.type().shape.rank() == 0; }
 bool is_number(const ir::Value& value) { return is_scalar(value) && value.node->is("fill"); }
 
 std::string refusal_of(const Site& site, const ir::NodePtr& update) {
@@ -42,39 +40,10 @@ std::string refusal_of(const Site& site, const ir::NodePtr& update) {
   for (const ir::Value& in : update->inputs) {
     if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
     for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && behind(operand) == behind(in)) return "what it updates is an operand of the gradient";
+      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
+        return "what it updates is an operand of the gradient";
   }
   return "";
-}
-
-// The formula over the gradient and what the claim reads beside it; numbers known now are part of it.
-struct Formula {
-  std::vector<expr::Expr> results;
-  std::vector<ir::Value> inputs;              // without the gradient, which is input 0
-  std::vector<std::pair<int, int>> in_place;  // (output, one of these inputs)
-};
-
-Formula formula_of(const ir::Node& update, const ir::Value& gradient) {
-  Formula formula;
-  std::vector<expr::Expr> operands;
-  std::vector<int> place;
-  for (const ir::Value& in : update.inputs) {
-    place.push_back(static_cast<int>(formula.inputs.size()));
-    if (in == gradient) {
-      operands.push_back(expr::Expr::input(0));
-    } else if (is_number(in)) {
-      operands.push_back(expr::Expr(in.node->attrs.number("value")));
-    } else {
-      formula.inputs.push_back(in);
-      operands.push_back(expr::Expr::input(static_cast<int>(formula.inputs.size())));
-    }
-  }
-  for (const expr::Expr& e : update.op->exprs) formula.results.push_back(expr::substitute(e, operands));
-  for (const auto& [output, input] : update.op->in_place) {
-    const auto i = static_cast<std::size_t>(input);
-    if (!is_scalar(update.inputs[i])) formula.in_place.push_back({output, place[i]});
-  }
-  return formula;
 }
 
 // Adam has a loop of its own. Where its scalars stand: numbers, or operands in memory.
@@ -248,7 +217,7 @@ Prepared prepare_step(const Product& product, const Setting& setting) {
       scratch);
 }
 
-backend::Prepare prepare_for(const Site& site, const ir::Node& update, const Formula& formula) {
+backend::Prepare prepare_for(const Site& site, const ir::Node& update, const backend::UpdateFormula& formula) {
   PieceUpdate::Spec spec;
   spec.dtype = update.types[0].dtype;
   spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
@@ -280,7 +249,7 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
     claims.push_back(Claim::no(kernel, refusal));
     return;
   }
-  const Formula formula = formula_of(*update, gradient);
+  const backend::UpdateFormula formula = backend::formula_of(*update, gradient);
   Claim claim = Claim::of(kernel, site.root(), prepare_for(site, *update, formula));
   claim.nodes.push_back(update);
   claim.memory = {Memory::strided, Memory::strided};

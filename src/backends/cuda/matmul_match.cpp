@@ -42,10 +42,6 @@ std::optional<double> number_of(const ir::Value& value) {
   return value.node->attrs.number("value");
 }
 
-const ir::Value& behind_views(const ir::Value& value) {
-  return value.node->op->view ? behind_views(value.node->inputs[0]) : value;
-}
-
 std::optional<BiasAdd> bias_after(const backend::Site& site, const ir::Value& value) {
   const ir::NodePtr next = site.sole_user(value);
   if (!next || !next->is("add") || next->types[0] != value.type()) return std::nullopt;

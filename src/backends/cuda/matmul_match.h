@@ -6,15 +6,18 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/update.h"
 #include "backends/cuda/matmul_product.h"
 
 namespace varve::cuda::match {
+
+using backend::behind_views;
+using backend::is_scalar;
 
 inline Transposes transposes_of(const ir::Node& matmul) {
   return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
 }
 
-inline bool is_scalar(const ir::Value& value) { return value.type().shape.rank() == 0; }
 // A scalar that is known now.
 std::optional<double> number_of(const ir::Value& value);
 
@@ -22,9 +25,6 @@ std::optional<double> number_of(const ir::Value& value);
 // that nobody does, unless others read it too.
 std::optional<double> number_behind(const ir::Value& value);
 void cover_number(const backend::Site& site, const ir::Value& value, backend::Claim& claim);
-
-// The value behind views.
-const ir::Value& behind_views(const ir::Value& value);
 
 // A node that adds one number to each column [N] of a value and is all that reads it.
 struct BiasAdd {

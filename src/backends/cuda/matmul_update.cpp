@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/update.h"
 #include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_match.h"
@@ -13,12 +14,12 @@ namespace varve::cuda {
 namespace {
 
 using backend::Claim;
+using backend::is_scalar;
 using backend::Memory;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
-using match::is_scalar;
 
 // The gradient, whether it is used in the type of the product or in that of the master weights.
 struct Gradient {
@@ -47,40 +48,10 @@ std::string refusal_of(const Site& site, const Gradient& g) {
   for (const ir::Value& in : g.update->inputs) {
     if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
     for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && match::behind_views(operand) == match::behind_views(in))
+      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
         return "what it updates is an operand of the gradient";
   }
   return "";
-}
-
-// The formula over the gradient and what the claim reads beside it; numbers known now are part of it.
-struct Formula {
-  std::vector<expr::Expr> results;
-  std::vector<ir::Value> inputs;              // without the gradient, which is input 0
-  std::vector<std::pair<int, int>> in_place;  // (output, one of these inputs)
-};
-
-Formula formula_of(const ir::Node& update, const ir::Value& gradient) {
-  Formula formula;
-  std::vector<expr::Expr> operands;
-  std::vector<int> place;
-  for (const ir::Value& in : update.inputs) {
-    place.push_back(static_cast<int>(formula.inputs.size()));
-    if (in == gradient) {
-      operands.push_back(expr::Expr::input(0));
-    } else if (const auto number = match::number_of(in)) {
-      operands.push_back(expr::Expr(*number));
-    } else {
-      formula.inputs.push_back(in);
-      operands.push_back(expr::Expr::input(static_cast<int>(formula.inputs.size())));
-    }
-  }
-  for (const expr::Expr& e : update.op->exprs) formula.results.push_back(expr::substitute(e, operands));
-  for (const auto& [output, input] : update.op->in_place) {
-    const auto i = static_cast<std::size_t>(input);
-    if (!is_scalar(update.inputs[i])) formula.in_place.push_back({output, place[i]});
-  }
-  return formula;
 }
 
 // ---- w - rate · (g + decay · w) as a product that is added to the weights: w = beta · w + alpha · a·b
@@ -192,7 +163,7 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   if (!lever("update-in-gemm")) return refuse(kLeftOut);
   if (const std::string refusal = refusal_of(site, g); !refusal.empty()) return refuse(refusal);
 
-  const Formula formula = formula_of(*g.update, g.value);
+  const backend::UpdateFormula formula = backend::formula_of(*g.update, g.value);
   Ways ways{.plain = is_plain(*g.update)};
   ways.spec.in = site.node().types[0].dtype;
   ways.spec.tf32 = site.choices().tf32;
