@@ -1,23 +1,12 @@
 // Batch norm and convolutions with what surrounds them, as whole programs beside the reference's. They run where there
 // is a GPU, if only an emulated one; texts compile without.
-#include "backends/cpu_programs.h"
 #include "cuda/claimed.h"
+#include "cuda/on_cuda.h"
 #include "varve/autodiff.h"
 #include "varve/error.h"
 
 namespace varve {
 namespace {
-
-bool has_cuda() {
-  static const bool found = [] {
-    try {
-      return zeros({1}).to_vector<float>(), set_device("cuda"), set_device("cpu"), true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
-}
 
 std::string on_cuda(const Function& f, const Tensors& in, double tolerance) {
   const Outcome cuda = run_on("cuda", f, in), reference = run_on("reference", f, in);
@@ -63,7 +52,7 @@ Tensors inputs_of(const Case& c) {
 }
 
 TEST(CudaBatchNorm, TakesAlongWhatSurroundsIt) {
-  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  if (!has_cuda()) GTEST_SKIP() << no_cuda();
   for (const Case& c : kCases) {
     const double tolerance = c.dtype == bf16 ? 2e-2 : c.dtype == f16 ? 3e-3 : c.offset != 0 ? 2e-3 : 2e-5;
     const std::string plain = on_cuda(norm_and_relu, inputs_of(c), tolerance);
@@ -76,7 +65,7 @@ TEST(CudaBatchNorm, TakesAlongWhatSurroundsIt) {
 }
 
 TEST(CudaBatchNorm, LeavesWhatOthersRead) {
-  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  if (!has_cuda()) GTEST_SKIP() << no_cuda();
   const std::string text = on_cuda(
       [](const Tensors& in) {
         const Tensor y = batch_norm_train(in[0], in[1], in[2]).y;
@@ -87,7 +76,7 @@ TEST(CudaBatchNorm, LeavesWhatOthersRead) {
 }
 
 TEST(CudaConv, TakesBiasAndReluAlong) {
-  if (!has_cuda()) GTEST_SKIP() << "no GPU";
+  if (!has_cuda()) GTEST_SKIP() << no_cuda();
   for (const DType dtype : {f32, bf16, f16}) {
     const Tensors in = {values({2, 9, 8, 5}, 1).to(dtype), values({12, 3, 3, 5}, 2).to(dtype),
                         values({12}, 3).to(dtype)};

@@ -1,24 +1,13 @@
 // A classifier of many classes on a GPU: losses, their gradient and the bias's in one pass, beside the reference's.
 #include <cstdlib>
 
-#include "backends/cpu_programs.h"
 #include "backends/cuda/function.h"
-#include "varve/error.h"
+#include "cuda/on_cuda.h"
 
 namespace varve {
 namespace {
 
 const char* const kKernel = "class loss+gradient+bias gradient  <-";
-
-bool has_cuda() {
-  try {
-    set_device("cuda");
-    set_device("cpu");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 struct Classifier {
   std::int64_t rows = 2100, features = 3, classes = 1024;
@@ -42,11 +31,8 @@ struct Classifier {
   }
 };
 
-class CudaClassLoss : public testing::Test {
+class CudaClassLoss : public OnCuda {
  protected:
-  void SetUp() override {
-    if (!has_cuda()) GTEST_SKIP() << "no GPU";
-  }
   void TearDown() override { unsetenv("VARVE_WITHOUT"); }
 };
 

@@ -1,28 +1,11 @@
 // Products with what follows them, as whole programs beside the reference's. They run where there is a GPU, if only an
 // emulated one.
-#include "backends/cpu_programs.h"
-#include "varve/error.h"
+#include "cuda/on_cuda.h"
 
 namespace varve {
 namespace {
 
-bool has_cuda() {
-  static const bool found = [] {
-    try {
-      return set_device("cuda"), set_device("cpu"), true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
-}
-
-class CudaMatmul : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_cuda()) GTEST_SKIP() << "no GPU";
-  }
-};
+class CudaMatmul : public OnCuda {};
 
 std::string on_cuda(const Function& f, const Tensors& in, double tolerance = 1e-5) {
   const Outcome cuda = run_on("cuda", f, in), reference = run_on("reference", f, in);

@@ -1,21 +1,10 @@
 // Copies, shape operators, orders and places on a GPU, if only an emulated one, at sizes that need several blocks.
-#include "backends/cpu_programs.h"
-#include "varve/error.h"
+#include "cuda/on_cuda.h"
 
 namespace varve {
 namespace {
 
-class CudaShapes : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      set_device("cuda");
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-    set_device("cpu");
-  }
-};
+class CudaShapes : public OnCuda {};
 
 // Every element comes from one place: the same bits.
 void expect_same(const Function& f, const Tensors& in) {
