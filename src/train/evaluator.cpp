@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "train/clock.h"
+#include "train/interrupt.h"
 #include "varve/ops.h"
 
 namespace varve::train {
@@ -92,8 +93,8 @@ void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t bat
   if (!model.built()) model.build(dataset.x().shape, {.dtype = dataset.x().dtype, .seed = seed, .batch = batch});
 }
 
-Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options)
-    : model_(model), dataset_(dataset), options_(std::move(options)) {
+Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often)
+    : model_(model), dataset_(dataset), options_(std::move(options)), often_(often) {
   if (dataset_.size() == 0) throw Error("evaluate: the data set is empty.");
   if (options_.batch < 1)
     throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");
@@ -104,7 +105,7 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
 }
 
 void Evaluator::prepare() {
-  held_ = HeldData::of(dataset_, options_.workers);
+  if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
   program_.emplace(
       [this](const Tensor& x, const Tensor& y) {
         const nn::Precision precision(options_.precision.dtype);

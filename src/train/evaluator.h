@@ -51,7 +51,8 @@ class Totals {
 
 class Evaluator {
  public:
-  Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options);
+  // `often`: the data will be read more than once.
+  Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often = false);
   Score run();
 
  private:
@@ -60,6 +61,7 @@ class Evaluator {
   nn::Module& model_;
   data::Dataset dataset_;
   EvaluateOptions options_;
+  bool often_;
   std::optional<HeldData> held_;
   std::optional<BatchProgram> program_;
 };

@@ -54,7 +54,7 @@ class Rows {
 HeldData::HeldData(const Tensor& x, const Tensor& y)
     : x_("held.x", x, false), y_("held.y", y, false), rows_(std::make_shared<Numbers>(x.dim(0)), {}) {}
 
-std::optional<HeldData> HeldData::of(const data::Dataset& dataset, int workers) {
+std::optional<HeldData> HeldData::of(const data::Dataset& dataset, int workers, const std::function<bool()>& go_on) {
   const auto bytes = static_cast<std::int64_t>(dataset.x().bytes() + dataset.y().bytes());  // of a sample
   if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0) return std::nullopt;
   if (dataset.size() == 0 || bytes == 0 || dataset.size() > kMostBytes / bytes) return std::nullopt;
@@ -63,6 +63,7 @@ std::optional<HeldData> HeldData::of(const data::Dataset& dataset, int workers) 
   for (const data::Batch& read : data::batches(dataset, {.batch = batch, .shuffle = false, .workers = workers})) {
     x.add(read.x);
     y.add(read.y);
+    if (!go_on()) return std::nullopt;
   }
   return HeldData(x.all(), y.all());
 }

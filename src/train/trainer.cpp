@@ -88,7 +88,8 @@ void Trainer::prepare_model() {
                                                               .batch = std::max<std::int64_t>(options_.batch, 256),
                                                               .confusion = !options_.run.empty() && classes,
                                                               .precision = options_.precision,
-                                                              .workers = options_.workers});
+                                                              .workers = options_.workers},
+                                              options_.epochs > 1);
 }
 
 TrainStep::Parts Trainer::parts(bool check_layers) {
@@ -104,7 +105,17 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
 }
 
 void Trainer::prepare_step() {
-  if (options_.mixup == 0) held_ = HeldData::of(train_, options_.workers);  // mixed samples are new ones
+  // Mixed samples are new ones, and those read once are read while the device computes.
+  if (options_.mixup == 0 && options_.epochs - at_.epoch > 1) {
+    bool said = false;
+    held_ = HeldData::of(train_, options_.workers, [&] {
+      if (!said && seconds_since(ticked_) > 2) {
+        progress_->note("reading " + std::to_string(train_.size()) + " samples, to hold them on " + device());
+        said = true;
+      }
+      return !InterruptScope::asked();
+    });
+  }
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   data::Loader first = loader();
   data::Batch batch;

@@ -21,7 +21,7 @@ class Pictures final : public data::Source {
   TensorType x() const override { return {f32, {4, 4, 1}}; }
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
-    ++reads;
+    if (++reads == stop_at) raise(SIGTERM);
     float pixels[16];
     for (int i = 0; i < 16; ++i) pixels[i] = std::sin(static_cast<float>(index * 16 + i));
     if (index == broken_) pixels[3] = NAN;
@@ -30,6 +30,7 @@ class Pictures final : public data::Source {
     std::memcpy(y, &target, sizeof target);
   }
   mutable std::atomic<std::int64_t> reads = 0;
+  std::int64_t stop_at = -1;  // the user stops the run at this read
 
  private:
   std::int64_t size_, broken_;
@@ -98,6 +99,15 @@ TEST_F(OnDevice, HeldDataGoesOnInTheMiddleOfAnEpoch) {
   stopped.callbacks = {};
   stopped.resume = true;
   expect_same(train::fit(second, set, stopped), want);
+}
+
+TEST_F(OnDevice, StoppedWhileItReadsWhatToHold) {
+  const auto pictures = std::make_shared<Pictures>(100);
+  pictures->stop_at = 40;
+  nn::Sequential model = network();
+  const train::History history = train::fit(model, set_of(pictures), options({}));
+  EXPECT_TRUE(history.interrupted);
+  EXPECT_TRUE(history.epochs.empty());
 }
 
 TEST_F(OnDevice, ANanInHeldDataIsFollowedToALayer) {
