@@ -24,7 +24,7 @@ function(varve_emulated name version)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS "${emulator_dir}/${name}.map")
 endfunction()
 
-foreach(file driver memory stream graph module launch block fiber)
+foreach(file driver memory tensor_map stream graph module launch block fiber)
   list(APPEND driver_sources "${emulator_dir}/${file}.cpp")
 endforeach()
 foreach(file nvrtc compiler source)

@@ -3,48 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_own.h"
 #include "backends/cuda/matmul_update_own.h"
-#include "varve/error.h"
+#include "cuda/products.h"
 
 namespace varve::cuda {
 namespace {
 
 // ---- row-major products as column-major ones
-
-std::int64_t reach(const MatrixStrides& x, const Ints& batch, std::int64_t rows, std::int64_t columns) {
-  std::int64_t last = (rows - 1) * x.row + (columns - 1) * x.col;
-  for (std::size_t axis = 0; axis < batch.size(); ++axis) last += (batch[axis] - 1) * x.batch[axis];
-  return last + 1;
-}
-
-std::vector<double> counted(std::int64_t size, int step) {
-  std::vector<double> x(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(static_cast<int>(i) * step % 17 - 8);
-  return x;
-}
-
-double at(const std::vector<double>& x, std::int64_t i) { return x.at(static_cast<std::size_t>(i)); }
-
-// By the definition, with our strides.
-std::vector<double> by_rows(const Product& p, const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> c(static_cast<std::size_t>(reach(p.c, p.batch, p.m, p.n)), -99);
-  for (std::int64_t i = 0; i < p.count(); ++i) {
-    const Offsets o = offsets_of(p, p.batch.size(), i);
-    for (std::int64_t r = 0; r < p.m; ++r)
-      for (std::int64_t q = 0; q < p.n; ++q) {
-        double sum = 0;
-        for (std::int64_t t = 0; t < p.k; ++t)
-          sum += at(a, o.a + r * p.a.row + t * p.a.col) * at(b, o.b + t * p.b.row + q * p.b.col);
-        c[static_cast<std::size_t>(o.c + r * p.c.row + q * p.c.col)] = sum;
-      }
-  }
-  return c;
-}
 
 // As the library is told: op(A)·op(B), column by column. Its A is our b.
 std::vector<double> by_columns(const BlasProblem& p, std::size_t size, const std::vector<double>& ours_a,
@@ -99,14 +68,6 @@ void expect_same(const Product& product) {
   const std::optional<BlasProblem> problem = blas_problem(packed.product);
   ASSERT_TRUE(problem);
   EXPECT_EQ(by_columns(*problem, wanted.size(), left, right), wanted);
-}
-
-Product dense(std::int64_t m, std::int64_t n, std::int64_t k, bool turned_a, bool turned_b, std::int64_t gap) {
-  Product p{.m = m, .n = n, .k = k};
-  p.a = turned_a ? MatrixStrides{{}, 1, m + gap} : MatrixStrides{{}, k + gap, 1};
-  p.b = turned_b ? MatrixStrides{{}, 1, k + gap} : MatrixStrides{{}, n + gap, 1};
-  p.c = {{}, n, 1};
-  return p;
 }
 
 TEST(BlasLayout, AllReadingsOfAllSizes) {
@@ -207,39 +168,6 @@ TEST(BlasChoices, TheFirstCountsAndDamageIsPassedOver) {
 }
 
 // ---- the own kernel
-
-bool has_gpu() {
-  static const bool found = [] {
-    try {
-      context();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
-}
-
-class OnGpu {
- public:
-  explicit OnGpu(const std::vector<float>& x) : memory_(context().allocate(x.size() * 4)), size_(x.size()) {
-    context().upload(memory_->address, x.data(), x.size() * 4, nullptr);
-  }
-  float* get() const { return static_cast<float*>(memory_->address); }
-  std::vector<float> read() const {
-    std::vector<std::byte> bytes(memory_->bytes);
-    memory_->fetch(bytes.data());
-    std::vector<float> x(size_);
-    std::memcpy(x.data(), bytes.data(), size_ * 4);
-    return x;
-  }
-
- private:
-  std::shared_ptr<ir::Remote> memory_;
-  std::size_t size_;
-};
-
-std::vector<float> floats(const std::vector<double>& x) { return {x.begin(), x.end()}; }
 
 TEST(OwnMatmul, CompilesForEveryType) {
   if (has_gpu()) GTEST_SKIP() << "compiled when run";

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/status.h"
+#include "backends/cuda/trial.h"
 #include "base/files.h"
 #include "base/levers.h"
 #include "base/memory.h"
@@ -84,12 +85,6 @@ Choices& all_choices() {
 constexpr std::size_t kRound = 256;
 std::size_t rounded(std::size_t bytes) { return (bytes + kRound - 1) / kRound * kRound; }
 
-// 0x3c in every byte is a small positive number in all of our types.
-void fill(const ir::Remote& memory) {
-  check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(memory.address), 0x3c, memory.bytes, context().stream()),
-        "cuMemsetD8Async");
-}
-
 // Seconds of one run; nothing when a library does not want to after all. What takes longer than `enough` need not be
 // known better than that.
 std::optional<double> seconds_of(const std::function<void()>& run, double enough) {
@@ -108,7 +103,7 @@ std::optional<double> seconds_of(const std::function<void()>& run, double enough
   }
 }
 
-// A product with operands that hold small numbers, in one piece of memory.
+// A product with its operands in one piece of memory.
 class Trial {
  public:
   Trial(const BlasGemm& gemm, std::size_t workspace) : gemm_(gemm) {
@@ -116,7 +111,7 @@ class Trial {
     const std::size_t b = rounded(bytes.a), c = b + rounded(bytes.b), scale = c + rounded(bytes.c);
     const std::size_t scratch = scale + kRound;
     memory_ = context().allocate(scratch + workspace + kRound);
-    fill(*memory_);
+    fill_with_numbers(memory_->address, memory_->bytes);
     auto* at = static_cast<std::byte*>(memory_->address);
     operands_ = {.a = at,
                  .b = at + b,
@@ -175,9 +170,11 @@ std::optional<bool> compared(const Rivals& rivals) {
   try {
     const std::size_t scratch = std::max(rivals.first->scratch_bytes, rivals.second->scratch_bytes);
     const std::shared_ptr<ir::Remote> memory = context().allocate(offsets.back() + scratch + kRound);
-    fill(*memory);
+    fill_with_numbers(memory->address, memory->bytes);
     std::vector<void*> all;
     for (const std::size_t offset : offsets) all.push_back(static_cast<std::byte*>(memory->address) + offset);
+    for (const auto& [output, input] : rivals.in_place)
+      all[rivals.in->size() + static_cast<std::size_t>(output)] = all[static_cast<std::size_t>(input)];
     const std::vector<const void*> in(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rivals.in->size()));
     const backend::RunArgs args{in.data(), all.data() + in.size(), all.back(), nullptr};
     const auto first = seconds_of([&] { rivals.first->kernel->run(args); }, kLong);

@@ -17,6 +17,7 @@ std::optional<BlasAlgorithm> chosen_algorithm(const BlasGemm& gemm, std::uint32_
 struct Rivals {
   const backend::Prepared *first, *second;
   const std::vector<backend::Port>*in, *out;
+  std::vector<std::pair<int, int>> in_place = {};  // (output, input) that share memory, as they will
 };
 // Found and kept in the same way; one that fails loses, and the first wins where nothing can be measured.
 bool first_is_faster(const std::string& key, const Rivals& rivals);

@@ -87,8 +87,10 @@ void keep_code(const std::filesystem::path& file, const std::string& code) {
   }
 }
 
-// The machine code to ask for: of this GPU, or portable code when the GPU is newer than the compiler.
-std::string arch_of(const Gpu& gpu) { return cat("sm_", gpu.major, gpu.minor); }
+// The machine code to ask for: of this GPU, with the instructions that only this kind has.
+std::string arch_of(const Gpu& gpu) {
+  return cat("sm_", gpu.major, gpu.minor, gpu.major == 9 && gpu.minor == 0 ? "a" : "");
+}
 
 }  // namespace
 

@@ -1,8 +1,13 @@
 // Matrix products: who offers them, with what follows them in the graph.
+#include <algorithm>
+
 #include "backends/cuda/claims.h"
+#include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_match.h"
+#include "backends/cuda/matmul_stream.h"
 #include "backends/cuda/matmul_update.h"
+#include "base/text.h"
 
 namespace varve::cuda {
 namespace {
@@ -10,6 +15,8 @@ namespace {
 using backend::Claim;
 using backend::Memory;
 using backend::Port;
+using backend::Prepared;
+using backend::RunArgs;
 using backend::Site;
 
 // What the product does before it stores: a bias for each column, then relu. Other functions are a group's; the
@@ -42,27 +49,45 @@ std::vector<Epilogue> epilogues_after(const Site& site) {
   return found;
 }
 
+GemmOperands operands_of(const RunArgs& args, const GemmSpec& spec) {
+  return {.a = args.in[0],
+          .b = args.in[1],
+          .bias = spec.bias ? args.in[2] : nullptr,
+          .c = args.out[0],
+          .scratch = args.scratch};
+}
+
+// By whoever can do it, or where few rows meet large weights by the faster of two.
+Prepared prepare_product(const GemmSpec& spec, const std::vector<Port>& in, const std::vector<Port>& out) {
+  const Gemm gemm(spec);
+  const auto run = [gemm, spec](const RunArgs& args) { gemm.run(operands_of(args, spec)); };
+  if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty())
+    return backend::prepared(run, gemm.scratch_bytes());
+  const StreamGemm stream(spec);
+  Prepared streamed = backend::prepared(
+      [run, stream, spec](const RunArgs& args) {
+        const GemmOperands operands = operands_of(args, spec);
+        StreamGemm::takes(operands) ? stream.run(operands) : run(args);
+      },
+      std::max(stream.scratch_bytes(), gemm.scratch_bytes()));
+  Prepared plain = backend::prepared(run, gemm.scratch_bytes());
+  const std::string key = cat("stream", spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(spec.product));
+  return first_is_faster(key, {&streamed, &plain, &in, &out}) ? std::move(streamed) : std::move(plain);
+}
+
 Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who) {
   const bool biased = epilogue.biased, relu = epilogue.relu, tf32 = site.choices().tf32;
   Claim claim = Claim::of(
       who + " matmul" + (biased ? "+bias" : "") + (relu ? "+relu" : ""), site.root(),
       [=, transposes = match::transposes_of(site.node())](const std::vector<Port>& in, const std::vector<Port>& out) {
         const DType dtype = out[0].type.dtype;
-        const Gemm gemm({.product = product_of(in[0], in[1], out[0], transposes),
-                         .in = dtype,
-                         .out = dtype,
-                         .tf32 = tf32,
-                         .bias = biased,
-                         .relu = relu});
-        return backend::prepared(
-            [gemm, biased](const backend::RunArgs& args) {
-              gemm.run({.a = args.in[0],
-                        .b = args.in[1],
-                        .bias = biased ? args.in[2] : nullptr,
-                        .c = args.out[0],
-                        .scratch = args.scratch});
-            },
-            gemm.scratch_bytes());
+        return prepare_product({.product = product_of(in[0], in[1], out[0], transposes),
+                                .in = dtype,
+                                .out = dtype,
+                                .tf32 = tf32,
+                                .bias = biased,
+                                .relu = relu},
+                               in, out);
       });
   claim.memory = {Memory::strided, Memory::strided};
   if (biased) claim.inputs.push_back(epilogue.bias);

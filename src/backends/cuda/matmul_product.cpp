@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
+
 namespace varve::cuda {
 namespace {
 
@@ -79,6 +81,10 @@ Offsets offsets_of(const Product& p, std::size_t axes, std::int64_t index) {
     index /= p.batch[axis];
   }
   return at;
+}
+
+std::string name_of(const Product& p) {
+  return cat(p.m, "x", p.n, "x", p.k, " a", p.a.row, ",", p.a.col, " b", p.b.row, ",", p.b.col);
 }
 
 Product product_of(const backend::Port& a, const backend::Port& b, const backend::Port& c, Transposes transposes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "backend/kernel.h"
 
@@ -27,6 +28,9 @@ struct Transposes {
   bool a = false, b = false;
 };
 Product product_of(const backend::Port& a, const backend::Port& b, const backend::Port& c, Transposes transposes);
+
+// "64x2048x26752 a26752,1 b1,26752": sizes and strides of one matrix.
+std::string name_of(const Product& product);
 
 // Axes of size 1 go, neighbours that all three operands walk as one axis become one, and an axis along which only rows
 // of a and c advance becomes more rows.

@@ -6,6 +6,7 @@
 #include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_match.h"
+#include "backends/cuda/matmul_stream.h"
 #include "backends/cuda/matmul_update_own.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -124,11 +125,19 @@ Prepared prepare_own(const UpdateSpec& spec) {
   return backend::prepared([own = OwnUpdate(spec)](const RunArgs& args) mutable { own.run(args.in, args.out); });
 }
 
-// Both ways that there may be, and which is better.
+// The same, where the weights stream; whatever lies where the copy engine cannot read it goes the plain way.
+Prepared prepare_stream(const UpdateSpec& spec) {
+  return backend::prepared([stream = StreamUpdate(spec), own = OwnUpdate(spec)](const RunArgs& args) mutable {
+    stream.takes(args.in, args.out) ? stream.run(args.in, args.out) : own.run(args.in, args.out);
+  });
+}
+
+// The ways that there may be, of which the fastest is taken.
 struct Ways {
   UpdateSpec spec;
   Step step;
   bool own = false, plain = false;
+  std::vector<std::pair<int, int>> in_place = {};  // of the claim
 };
 
 Prepared prepare_update(const Ways& ways, Transposes transposes, const std::vector<Port>& in,
@@ -138,12 +147,18 @@ Prepared prepare_update(const Ways& ways, Transposes transposes, const std::vect
   spec.product = product_of(in[0], in[1], out[0], transposes);
   if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
   if (!ways.own || (ways.plain && !takes_layout(spec.product))) return prepare_step(ways.step, spec, dtype);
-  if (!ways.plain || !blas_refusal(spec.in).empty()) return prepare_own(spec);
-  Prepared own = prepare_own(spec), library = prepare_step(ways.step, spec, dtype);
-  const Product& p = spec.product;
-  const std::string key = cat("step ", name(spec.in), spec.tf32 ? " tf32 " : " ", p.m, "x", p.n, "x", p.k, " a",
-                              p.a.row, ",", p.a.col, " b", p.b.row, ",", p.b.col, ways.step.known() ? "" : " scaled");
-  return first_is_faster(key, {&own, &library, &in, &out}) ? std::move(own) : std::move(library);
+  const auto faster = [&](const std::string& kind, Prepared first, Prepared second) {
+    const std::string key =
+        cat(kind, name(spec.in), spec.tf32 ? " tf32 " : " ", name_of(spec.product), ways.step.known() ? "" : " scaled");
+    const bool wins = first_is_faster(key, {&first, &second, &in, &out, ways.in_place});
+    return wins ? std::move(first) : std::move(second);
+  };
+  Prepared best = prepare_own(spec);
+  if (ways.plain && blas_refusal(spec.in).empty())
+    best = faster("step ", std::move(best), prepare_step(ways.step, spec, dtype));
+  if (StreamUpdate::is_worth_trying(spec) && StreamUpdate::refusal(spec).empty())
+    best = faster(cat("stream ", spec.scalar.size(), " "), prepare_stream(spec), std::move(best));
+  return best;
 }
 
 // xᵀ·dy, the gradient as it mostly is, and not too long sums.
@@ -186,6 +201,7 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({g.update, static_cast<int>(o)});
   claim.in_place.clear();
   for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
+  ways.in_place = claim.in_place;
   if (ways.plain) claim.memory = {Memory::strided, Memory::strided};
   claim.prepare = [ways, transposes = match::transposes_of(site.node())](const std::vector<Port>& in,
                                                                          const std::vector<Port>& out) {

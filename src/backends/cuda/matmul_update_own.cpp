@@ -94,17 +94,20 @@ OwnUpdate::OwnUpdate(const UpdateSpec& spec) : spec_(spec) {
     narrow_ = Function("matmul_update", text(1));
 }
 
-std::string OwnUpdate::text(int vector) const {
-  const auto scalars = std::count(spec_.scalar.begin(), spec_.scalar.end(), true);
+std::string update_text(const UpdateSpec& spec) {
+  const auto scalars = std::count(spec.scalar.begin(), spec.scalar.end(), true);
   return kernel_text("formula") +
-         defines({{"MODE", cat(mode_of(spec_))},
-                  {"IN", type_name(spec_.in)},
-                  {"SIDE", cat(side_)},
-                  {"VEC", cat(vector)},
-                  {"TENSORS", cat(static_cast<std::int64_t>(spec_.scalar.size()) - scalars)},
+         defines({{"TENSORS", cat(static_cast<std::int64_t>(spec.scalar.size()) - scalars)},
                   {"SCALARS", cat(scalars)},
-                  {"RESULTS", cat(spec_.code.outputs.size())}}) +
-         formula_text(spec_.code, spec_.scalar) + kernel_text("matmul_update");
+                  {"RESULTS", cat(spec.code.outputs.size())}}) +
+         formula_text(spec.code, spec.scalar);
+}
+
+std::string OwnUpdate::text(int vector) const {
+  return update_text(spec_) +
+         defines(
+             {{"MODE", cat(mode_of(spec_))}, {"IN", type_name(spec_.in)}, {"SIDE", cat(side_)}, {"VEC", cat(vector)}}) +
+         kernel_text("matmul_update");
 }
 
 void OwnUpdate::run(const void* const* in, void* const* out) {

@@ -22,6 +22,9 @@ std::int64_t most_update_terms(DType in, bool tf32);
 std::string update_refusal(const UpdateSpec& spec);
 bool takes_layout(const Product& product);
 
+// TENSORS, SCALARS, RESULTS and update(g, x, s, y), which kernel texts of updates follow.
+std::string update_text(const UpdateSpec& spec);
+
 class OwnUpdate {
  public:
   explicit OwnUpdate(const UpdateSpec& spec);

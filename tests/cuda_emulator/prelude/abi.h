@@ -36,6 +36,13 @@ struct EmuBlock {
   const EmuRuntime* runtime;
 };
 
+// What a CUtensorMap holds here: tiles of `box` elements of a tensor with up to three axes, the innermost first.
+struct EmuTensorMap {
+  char* address;
+  unsigned long long sizes[3], strides[2];  // strides in bytes, from the second axis on
+  unsigned box[3], element_bytes, swizzle_bytes;
+};
+
 struct EmuParameter {
   unsigned size, alignment;
 };

@@ -10,6 +10,7 @@
 #include "abi.h"
 #include "atomics.h"
 #include "bits.h"
+#include "copy_engine.h"
 #include "kernels.h"
 #include "math.h"
 #include "runtime.h"

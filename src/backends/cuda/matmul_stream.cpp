@@ -1,0 +1,200 @@
+#include "backends/cuda/matmul_stream.h"
+
+#include <algorithm>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/status.h"
+#include "backends/cuda/tensor_map.h"
+#include "base/levers.h"
+#include "base/text.h"
+
+namespace varve::cuda {
+namespace {
+
+constexpr std::int64_t kSlab = 32;                             // columns: 128 bytes
+constexpr std::int64_t kMostRows = 64;                         // of x: what one product of tensor cores takes
+constexpr std::int64_t kMostUnits = 8;                         // slabs of a block's stripe: a warp has one
+constexpr std::int64_t kUnitsAlong = 2;                        // slabs of a tile along the rows of w
+constexpr std::int64_t kLargeWeights = std::int64_t{1} << 20;  // elements: smaller ones stay in the cache
+constexpr std::size_t kSharedBytes = std::size_t{200} << 10;   // of a block that has a multiprocessor for itself
+constexpr std::size_t kHalfSharedBytes = kSharedBytes / 2;
+constexpr std::size_t kInputTile = 64 * 128;
+constexpr int kSumThreads = 128;
+
+bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
+std::string refusal_of_gpu() {
+  if (!lever("streams")) return kLeftOut;
+  return gpu().major == 9 && gpu().minor == 0 ? "" : "for compute capability 9.0";
+}
+
+// ---- products
+
+std::size_t weight_tile(bool along, std::int64_t units) {
+  return static_cast<std::size_t>(units) * (along ? 64 : 32) * 128;
+}
+std::size_t input_tile(bool along, std::int64_t units) { return along ? units * kInputTile : kInputTile; }
+std::size_t stage_bytes(bool along, std::int64_t units) { return weight_tile(along, units) + input_tile(along, units); }
+constexpr std::size_t kBarriers = 16;  // bytes of a stage's two
+
+}  // namespace
+
+std::string StreamGemm::refusal(const GemmSpec& spec) {
+  if (std::string why = refusal_of_gpu(); !why.empty()) return why;
+  const Product& p = spec.product;
+  if (spec.in != f32 || spec.out != f32 || !spec.tf32 || spec.adds) return "another kind of product";
+  if (!p.batch.empty() || p.m > kMostRows || p.empty() || p.k == 0) return "not few rows";
+  if (p.a.col != 1 || p.c.col != 1 || p.c.row != p.n || p.a.row % 4 != 0 || p.k % kSlab != 0) return "another layout";
+  const bool down = p.b.col == 1 && p.b.row % 4 == 0 && p.n % kSlab == 0;
+  const bool along = p.b.row == 1 && p.b.col % 4 == 0 && p.n % 4 == 0;
+  return down || along ? "" : "another layout of the weights";
+}
+
+bool StreamGemm::is_worth_trying(const GemmSpec& spec) { return spec.product.n * spec.product.k >= kLargeWeights; }
+
+std::int64_t StreamGemm::tiles() const {
+  const std::int64_t slabs = spec_.product.k / kSlab;
+  return along() ? (slabs + units_ - 1) / units_ : slabs;
+}
+
+// As many stripes as give every multiprocessor about the same to read; where they are few, several blocks share one.
+void StreamGemm::divide() {
+  const auto lanes_for = [&] {
+    return std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, std::max<std::int64_t>(tiles(), 1));
+  };
+  units_ = along() ? kUnitsAlong : kMostUnits;
+  lanes_ = lanes_for();
+  if (along()) return;
+  const auto most_read = [&] { return units_ * ((tiles() + lanes_ - 1) / lanes_); };  // by one block
+  std::int64_t best = kMostUnits, least = most_read();
+  for (units_ = kMostUnits - 1; 2 * units_ > kMostUnits; --units_) {
+    lanes_ = lanes_for();
+    if (stripes() * lanes_ > gpu().multiprocessors || most_read() * 33 > least * 32) continue;
+    best = units_;
+    least = most_read();
+  }
+  units_ = best;
+  lanes_ = lanes_for();
+}
+
+StreamGemm::StreamGemm(const GemmSpec& spec) : spec_(spec) {
+  divide();
+  const std::size_t stage = stage_bytes(along(), units_);
+  stages_ = static_cast<std::int64_t>(kSharedBytes / (stage + kBarriers));
+  const Constants after{{"BIAS", cat(spec.bias ? 1 : 0)}, {"RELU", cat(spec.relu ? 1 : 0)}};
+  const Constants nothing{{"BIAS", "0"}, {"RELU", "0"}};
+  product_ =
+      Function("stream_product",
+               defines({{"ALONG", cat(along() ? 1 : 0)}, {"UNITS", cat(units_)}, {"STAGES", cat(stages_)}}) +
+                   defines(lanes_ > 1 ? nothing : after) + kernel_text("stream") + kernel_text("stream_product"));
+  if (lanes_ > 1) sum_ = Function("stream_sum", defines(after) + kernel_text("stream_sum"));
+}
+
+std::size_t StreamGemm::scratch_bytes() const {
+  return lanes_ > 1 ? static_cast<std::size_t>(lanes_ * spec_.product.m * spec_.product.n) * sizeof(float) : 0;
+}
+
+bool StreamGemm::takes(const GemmOperands& o) {
+  return on_16_bytes(o.a) && on_16_bytes(o.b) && on_16_bytes(o.c) && on_16_bytes(o.scratch);
+}
+
+void StreamGemm::run(const GemmOperands& o) const {
+  const Product& p = spec_.product;
+  const CUtensorMap x = slab_map({.address = o.a, .rows = p.m, .columns = p.k, .row = p.a.row},
+                                 {.rows = kMostRows, .slabs = along() ? units_ : 1});
+  const CUtensorMap w =
+      along()
+          ? slab_map({.address = o.b, .rows = p.n, .columns = p.k, .row = p.b.col}, {.rows = 64, .slabs = units_})
+          : slab_map({.address = o.b, .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kSlab, .slabs = units_});
+  const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_) + kBarriers);
+  auto* y = static_cast<float*>(lanes_ > 1 ? o.scratch : o.c);
+  const auto* bias = static_cast<const float*>(o.bias);
+  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared}, w, x, bias, y,
+           static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
+  if (lanes_ == 1) return;
+  const std::int64_t numbers = p.m * p.n;
+  sum_({.grid = (numbers / 4 + kSumThreads - 1) / kSumThreads, .block = kSumThreads}, static_cast<const float*>(y),
+       bias, static_cast<float*>(o.c), numbers, p.n, static_cast<int>(lanes_));
+}
+
+// ---- updates
+
+namespace {
+
+constexpr std::int64_t kUnits = 4;  // slabs of a block's stripe
+constexpr std::int64_t kTileRows = 16;
+constexpr std::size_t kTile = kUnits * kTileRows * 128;
+constexpr std::int64_t kMostStages = 4;
+
+// As kernels/stream_update.cu reads it.
+struct StreamOperands {
+  CUtensorMap tensors[4], results[4], a;
+  const void* scalars[10];
+};
+
+std::size_t update_stage(std::int64_t tensors, std::int64_t steps, DType in) {
+  const std::size_t a = static_cast<std::size_t>(8 * steps * kTileRows) * size_of(in);
+  return static_cast<std::size_t>(tensors) * kTile + (a + 1023) / 1024 * 1024;
+}
+
+}  // namespace
+
+std::string StreamUpdate::refusal(const UpdateSpec& spec) {
+  if (std::string why = refusal_of_gpu(); !why.empty()) return why;
+  if (std::string why = update_refusal(spec); !why.empty()) return why;
+  const Product& p = spec.product;
+  const auto tensors = std::count(spec.scalar.begin(), spec.scalar.end(), false);
+  if (spec.in == f64 || (spec.in == f32 && !spec.tf32)) return "another kind of product";
+  if (p.k > kMostRows || static_cast<std::ptrdiff_t>(spec.code.outputs.size()) > tensors)
+    return "many terms or results";
+  if (!takes_layout(p) || p.n % kSlab != 0 || p.a.row != 1 || p.b.col != 1) return "another layout";
+  return p.a.col * static_cast<std::int64_t>(size_of(spec.in)) % 16 == 0 ? "" : "rows that begin anywhere";
+}
+
+bool StreamUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product.m * spec.product.n >= kLargeWeights; }
+
+std::int64_t StreamUpdate::tensors() const { return std::count(spec_.scalar.begin(), spec_.scalar.end(), false); }
+
+StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
+  const std::size_t stage = update_stage(tensors(), steps_, spec.in) + kBarriers;
+  stages_ = std::min(kMostStages, static_cast<std::int64_t>(kHalfSharedBytes / stage));
+  function_ = Function(
+      "stream_update",
+      update_text(spec) +
+          defines(
+              {{"IN", type_name(spec.in)}, {"STEPS", cat(steps_)}, {"UNITS", cat(kUnits)}, {"STAGES", cat(stages_)}}) +
+          kernel_text("stream") + kernel_text("stream_update"));
+}
+
+bool StreamUpdate::takes(const void* const* in, void* const* out) const {
+  for (std::size_t i = 0; i < spec_.scalar.size() + 2; ++i)
+    if ((i < 2 || !spec_.scalar[i - 2]) && !on_16_bytes(in[i])) return false;
+  return std::all_of(out, out + spec_.code.outputs.size(), on_16_bytes);
+}
+
+void StreamUpdate::run(const void* const* in, void* const* out) const {
+  const Product& p = spec_.product;
+  const auto map = [&](const void* address) {
+    return slab_map({.address = address, .rows = p.m, .columns = p.n, .row = p.n},
+                    {.rows = kTileRows, .slabs = kUnits});
+  };
+  StreamOperands o{};
+  std::size_t tensors = 0, scalars = 0;
+  for (std::size_t i = 0; i < spec_.scalar.size(); ++i) {
+    if (spec_.scalar[i])
+      o.scalars[scalars++] = in[i + 2];
+    else
+      o.tensors[tensors++] = map(in[i + 2]);
+  }
+  for (std::size_t i = 0; i < spec_.code.outputs.size(); ++i) o.results[i] = map(out[i]);
+  o.a = column_map({.address = in[0], .rows = p.k, .columns = p.m, .row = p.a.col}, spec_.in,
+                   {.rows = 8 * steps_, .columns = kTileRows});
+  const std::int64_t stripes = (p.n + kUnits * kSlab - 1) / (kUnits * kSlab), tiles = (p.m + kTileRows - 1) / kTileRows;
+  const std::int64_t lanes = std::clamp<std::int64_t>(2 * gpu().multiprocessors / stripes, 1, tiles);
+  const std::size_t shared =
+      static_cast<std::size_t>(stages_) * (update_stage(this->tensors(), steps_, spec_.in) + kBarriers);
+  function_({.grid = stripes * lanes, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared}, o, in[1], p.b.row,
+            static_cast<int>(p.k), static_cast<int>(tiles), p.n, static_cast<int>(stripes));
+}
+
+}  // namespace varve::cuda

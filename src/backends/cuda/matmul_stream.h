@@ -1,0 +1,50 @@
+// Products of few rows with large weights, and the updates of those weights, through which the weights stream once. For
+// compute capability 9.0, in TF32; bf16 and f16 are numbers of that too.
+#pragma once
+
+#include "backends/cuda/matmul_own.h"
+#include "backends/cuda/matmul_update_own.h"
+
+namespace varve::cuda {
+
+// y[M,N] = x[M,K]·w
+class StreamGemm {
+ public:
+  explicit StreamGemm(const GemmSpec& spec);
+  static std::string refusal(const GemmSpec& spec);   // empty: it can be done, where takes() says so too
+  static bool is_worth_trying(const GemmSpec& spec);  // by its size
+
+  std::size_t scratch_bytes() const;
+  static bool takes(const GemmOperands& operands);  // by their addresses
+  void run(const GemmOperands& operands) const;
+
+ private:
+  bool along() const { return spec_.product.b.row == 1; }
+  std::int64_t stripe_width() const { return along() ? 64 : 32 * units_; }
+  std::int64_t stripes() const { return (spec_.product.n + stripe_width() - 1) / stripe_width(); }
+  std::int64_t tiles() const;
+  void divide();
+
+  GemmSpec spec_;
+  std::int64_t units_ = 1, stages_ = 1, lanes_ = 1;
+  Function product_, sum_;
+};
+
+class StreamUpdate {
+ public:
+  explicit StreamUpdate(const UpdateSpec& spec);
+  static std::string refusal(const UpdateSpec& spec);
+  static bool is_worth_trying(const UpdateSpec& spec);
+
+  bool takes(const void* const* in, void* const* out) const;
+  void run(const void* const* in, void* const* out) const;  // as OwnUpdate has them
+
+ private:
+  std::int64_t tensors() const;
+
+  UpdateSpec spec_;
+  std::int64_t stages_ = 1, steps_ = 1;
+  Function function_;
+};
+
+}  // namespace varve::cuda

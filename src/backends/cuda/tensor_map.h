@@ -1,0 +1,30 @@
+// How the copy engine is told of a matrix in memory, and of the tiles of it that it brings (kernels/stream.cuh).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "varve/dtype.h"
+
+namespace varve::cuda {
+
+struct MatrixPlace {
+  const void* address = nullptr;  // on 16 bytes
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t row = 0;  // elements from one to the next: a multiple of 16 bytes
+};
+
+// f32 as slabs of 32 columns: a tile is some rows of some neighbouring slabs, one slab after the other.
+struct SlabTile {
+  std::int64_t rows = 0, slabs = 0;
+};
+CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile);
+
+// A tile is some columns, of 32 or 64 bytes, of some rows.
+struct ColumnTile {
+  std::int64_t rows = 0, columns = 0;
+};
+CUtensorMap column_map(const MatrixPlace& matrix, DType dtype, const ColumnTile& tile);
+
+}  // namespace varve::cuda

@@ -1,0 +1,184 @@
+// Products of few rows and updates of weights that stream through shared memory. The operands are small integers, of
+// which TF32 has every product: results are equal, not close.
+#include "backends/cuda/matmul_stream.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "cuda/products.h"
+
+namespace varve::cuda {
+namespace {
+
+GemmSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool along) {
+  return {.product = dense(m, n, k, false, along, 0), .tf32 = true};
+}
+
+struct Streamed {
+  std::vector<float> got, wanted;
+};
+
+Streamed streamed(const GemmSpec& spec) {
+  const Product& p = spec.product;
+  const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(p.n, 7);
+  auto wanted = by_rows(p, a, b);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (spec.bias) wanted[i] += bias[i % static_cast<std::size_t>(p.n)];
+    if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
+  }
+  const StreamGemm gemm(spec);
+  const OnGpu left(floats(a)), right(floats(b)), more(floats(bias)), c(std::vector<float>(wanted.size(), -1));
+  const OnGpu scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 4));
+  gemm.run({.a = left.get(), .b = right.get(), .bias = more.get(), .c = c.get(), .scratch = scratch.get()});
+  return {c.read(), floats(wanted)};
+}
+
+void expect_equal(const GemmSpec& spec) {
+  SCOPED_TRACE(testing::Message() << name_of(spec.product) << (spec.bias ? " bias" : "") << (spec.relu ? " relu" : ""));
+  ASSERT_EQ(StreamGemm::refusal(spec), "");
+  const Streamed result = streamed(spec);
+  EXPECT_EQ(result.got, result.wanted);
+}
+
+TEST(StreamGemm, ProductsOfAnySize) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const bool along : {false, true}) {
+    expect_equal(spec_of(64, 64, 32, along));
+    expect_equal(spec_of(1, 32, 32, along));
+    expect_equal(spec_of(17, 288, 160, along));
+    expect_equal(spec_of(64, 512, 1024, along));  // more tiles than stages, several blocks for a stripe
+  }
+  expect_equal(spec_of(3, 100, 96, true));
+}
+
+TEST(StreamGemm, WithBiasAndRelu) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const bool along : {false, true})
+    for (const std::int64_t n : {96, 1440})  // one block for each stripe, and several
+      for (const bool relu : {false, true}) {
+        GemmSpec spec = spec_of(9, n, 128, along);
+        spec.bias = true;
+        spec.relu = relu;
+        expect_equal(spec);
+      }
+}
+
+TEST(StreamGemm, RowsThatLieApart) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const bool along : {false, true}) {
+    GemmSpec spec = spec_of(5, 64, 64, along);
+    spec.product.a.row = 100;
+    (along ? spec.product.b.col : spec.product.b.row) = 72;
+    expect_equal(spec);
+  }
+}
+
+TEST(StreamGemm, NaNStaysAndNothingElseIsTouched) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const bool along : {false, true}) {
+    GemmSpec spec = spec_of(4, 64, 64, along);
+    spec.relu = true;
+    std::vector<float> a(4 * 64, 1), b(64 * 64, 1);
+    const float bits = std::bit_cast<float>(0x7fffffffu);  // as GPUs make it: rounded like a number it would be -0
+    b[0] = bits;
+    const StreamGemm gemm(spec);
+    const OnGpu left(a), right(b), c(std::vector<float>(4 * 64, -1)), scratch(std::vector<float>(1 << 16));
+    gemm.run({.a = left.get(), .b = right.get(), .c = c.get(), .scratch = scratch.get()});
+    const std::vector<float> got = c.read();
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i % 64 == 0) << i << ": " << got[i];
+  }
+}
+
+TEST(StreamGemm, RefusesWhatItCannotRead) {
+  EXPECT_NE(StreamGemm::refusal(spec_of(65, 64, 64, false)), "");
+  EXPECT_NE(StreamGemm::refusal(spec_of(64, 72, 64, false)), "");
+  EXPECT_NE(StreamGemm::refusal(spec_of(64, 64, 40, true)), "");
+  GemmSpec exact = spec_of(64, 64, 64, false);
+  exact.tf32 = false;
+  EXPECT_NE(StreamGemm::refusal(exact), "");
+  const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
+  EXPECT_TRUE(StreamGemm::takes({.a = at(32), .b = at(64), .c = at(16), .scratch = at(256)}));
+  EXPECT_FALSE(StreamGemm::takes({.a = at(36), .b = at(64), .c = at(16), .scratch = at(256)}));
+}
+
+// ---- updates
+
+// w - 0.5 · (g + w), and with two more tensors: u + g, v · g.
+UpdateSpec update_of(std::int64_t m, std::int64_t n, std::int64_t k, int tensors) {
+  const expr::Expr g = expr::Expr::input(0), w = expr::Expr::input(1), rate = expr::Expr::input(2);
+  std::vector<expr::Expr> results{w - rate * (g + w)};
+  UpdateSpec spec{.product = dense(m, n, k, true, false, 0), .tf32 = true, .scalar = {false, true}};
+  if (tensors == 3) {
+    results.push_back(expr::Expr::input(3) + g);
+    results.push_back(expr::Expr::input(4) * g);
+    spec.scalar.insert(spec.scalar.end(), {false, false});
+  }
+  spec.code = expr::flatten(static_cast<int>(spec.scalar.size()) + 1, results);
+  return spec;
+}
+
+void expect_updated(const UpdateSpec& spec) {
+  const Product& p = spec.product;
+  SCOPED_TRACE(testing::Message() << name_of(p) << ", operands " << spec.scalar.size());
+  ASSERT_EQ(StreamUpdate::refusal(spec), "");
+  const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5);
+  const auto gradient = by_rows(p, a, b);
+  const std::size_t count = gradient.size();
+  const OnGpu left(floats(a)), right(floats(b)), rate({0.5f});
+  std::vector<OnGpu> state;
+  for (const int step : {7, 11, 13}) state.emplace_back(floats(counted(p.m * p.n, step)));
+  const void* in[] = {left.get(), right.get(), state[0].get(), rate.get(), state[1].get(), state[2].get()};
+  void* out[] = {state[0].get(), state[1].get(), state[2].get()};
+  const StreamUpdate update(spec);
+  EXPECT_TRUE(update.takes(in, out));
+  update.run(in, out);
+  const auto w = counted(p.m * p.n, 7), u = counted(p.m * p.n, 11), v = counted(p.m * p.n, 13);
+  std::vector<double> wanted[3] = {w, u, v};
+  for (std::size_t i = 0; i < count; ++i) {
+    wanted[0][i] = w[i] - 0.5 * (gradient[i] + w[i]);
+    if (spec.code.outputs.size() < 3) continue;
+    wanted[1][i] = u[i] + gradient[i];
+    wanted[2][i] = v[i] * gradient[i];
+  }
+  for (std::size_t t = 0; t < 3; ++t) EXPECT_EQ(state[t].read(), floats(wanted[t])) << "tensor " << t;
+}
+
+TEST(StreamUpdate, OfAnySize) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const int tensors : {1, 3}) {
+    expect_updated(update_of(64, 64, 64, tensors));
+    expect_updated(update_of(4, 32, 1, tensors));
+    expect_updated(update_of(100, 288, 17, tensors));
+    expect_updated(update_of(1024, 160, 40, tensors));  // more tiles than stages
+  }
+}
+
+TEST(StreamUpdate, RefusesWhatItCannotRead) {
+  EXPECT_NE(StreamUpdate::refusal(update_of(64, 64, 65, 1)), "");
+  EXPECT_NE(StreamUpdate::refusal(update_of(64, 40, 64, 1)), "");
+  EXPECT_NE(StreamUpdate::refusal(update_of(63, 64, 64, 1)), "");
+  UpdateSpec exact = update_of(64, 64, 64, 1);
+  exact.tf32 = false;
+  EXPECT_NE(StreamUpdate::refusal(exact), "");
+}
+
+TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
+  if (has_gpu()) GTEST_SKIP() << "compiled when run";
+  for (const bool along : {false, true}) const StreamGemm gemm(spec_of(64, 2048, 2048, along));
+  for (const DType in : {f32, bf16, f16}) {
+    UpdateSpec spec = update_of(2048, 2048, 64, 3);
+    spec.in = in;
+    const StreamUpdate update(spec);
+  }
+  int found = 0;
+  for (const std::string& text : collected_texts()) {
+    if (text.find("stream_") == std::string::npos) continue;
+    ++found;
+    EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
+  }
+  EXPECT_EQ(found, 6);
+}
+
+}  // namespace
+}  // namespace varve::cuda
