@@ -28,6 +28,7 @@ class Site {
       : graph_(graph), users_(users), root_(std::move(root)), choices_(choices) {}
 
   const Choices& choices() const { return choices_; }
+  Site at(ir::NodePtr other) const { return {graph_, users_, std::move(other), choices_}; }  // in the same graph
 
   const ir::NodePtr& root() const { return root_; }
   const ir::Node& node() const { return *root_; }

@@ -19,7 +19,7 @@ struct Streamed {
   std::vector<float> got, wanted;
 };
 
-Streamed streamed(const GemmSpec& spec) {
+Streamed streamed(const GemmSpec& spec, const std::string& function = "") {
   const Product& p = spec.product;
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(p.n, 7);
   auto wanted = by_rows(p, a, b);
@@ -27,7 +27,7 @@ Streamed streamed(const GemmSpec& spec) {
     if (spec.bias) wanted[i] += bias[i % static_cast<std::size_t>(p.n)];
     if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
   }
-  const StreamGemm gemm(spec);
+  const StreamGemm gemm(spec, function);
   const OnGpu left(floats(a)), right(floats(b)), more(floats(bias)), c(std::vector<float>(wanted.size(), -1));
   const OnGpu scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 4));
   gemm.run({.a = left.get(), .b = right.get(), .bias = more.get(), .c = c.get(), .scratch = scratch.get()});
@@ -62,6 +62,23 @@ TEST(StreamGemm, WithBiasAndRelu) {
         spec.relu = relu;
         expect_equal(spec);
       }
+}
+
+TEST(StreamGemm, WithAFunctionOfTheResult) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  const expr::Expr x = expr::Expr::input(0);
+  const std::string square = function_text(expr::flatten(1, {x * x}));
+  for (const std::int64_t n : {96, 1440}) {
+    GemmSpec spec = spec_of(9, n, 128, false);
+    spec.bias = true;
+    const Streamed result = streamed(spec, square);
+    std::vector<float> wanted = result.wanted;
+    for (float& y : wanted) y *= y;
+    EXPECT_EQ(result.got, wanted);
+  }
+  const OnGpu y(std::vector<float>(9 * 96, 3));
+  StreamGemm(spec_of(9, 96, 128, false), square).apply(y.get());
+  EXPECT_EQ(y.read(), std::vector<float>(9 * 96, 9));
 }
 
 TEST(StreamGemm, RowsThatLieApart) {
@@ -154,6 +171,40 @@ TEST(StreamUpdate, OfAnySize) {
   }
 }
 
+// The same, with dx = g·wᵀ of the weights as they were.
+void expect_both(const UpdateSpec& spec) {
+  const Product& p = spec.product;
+  SCOPED_TRACE(testing::Message() << name_of(p) << ", operands " << spec.scalar.size());
+  ASSERT_EQ(StreamBack::refusal(spec), "");
+  const auto x = counted(p.k * p.m, 3), g = counted(p.k * p.n, 5), w = counted(p.m * p.n, 7);
+  const auto gradient = by_rows(p, x, g), dx = by_rows(dense(p.k, p.m, p.n, false, true, 0), g, w);
+  const OnGpu left(floats(x)), right(floats(g)), rate({0.5f}), result(std::vector<float>(dx.size(), -1));
+  std::vector<OnGpu> state;
+  for (const int step : {7, 11, 13}) state.emplace_back(floats(counted(p.m * p.n, step)));
+  const void* in[] = {left.get(), right.get(), state[0].get(), rate.get(), state[1].get(), state[2].get()};
+  std::vector<void*> out{state[0].get(), state[1].get(), state[2].get()};
+  out.resize(spec.code.outputs.size());
+  out.push_back(result.get());
+  const StreamBack back(spec, 0);
+  const OnGpu scratch(std::vector<float>(back.scratch_bytes() / 4));
+  EXPECT_TRUE(back.takes(in, out.data()));
+  back.run(in, out.data(), scratch.get());
+  std::vector<double> wanted = w;
+  for (std::size_t i = 0; i < w.size(); ++i) wanted[i] = w[i] - 0.5 * (gradient[i] + w[i]);
+  EXPECT_EQ(state[0].read(), floats(wanted));
+  EXPECT_EQ(result.read(), floats(dx));
+}
+
+TEST(StreamBack, OfAnySize) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  for (const int tensors : {1, 3}) {
+    expect_both(update_of(128, 64, 64, tensors));
+    expect_both(update_of(8, 32, 1, tensors));
+    expect_both(update_of(200, 288, 17, tensors));
+    expect_both(update_of(128, 1024, 40, tensors));  // more tiles than stages
+  }
+}
+
 TEST(StreamUpdate, RefusesWhatItCannotRead) {
   EXPECT_NE(StreamUpdate::refusal(update_of(64, 64, 65, 1)), "");
   EXPECT_NE(StreamUpdate::refusal(update_of(64, 40, 64, 1)), "");
@@ -171,13 +222,14 @@ TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
     spec.in = in;
     const StreamUpdate update(spec);
   }
+  const StreamBack back(update_of(2048, 2048, 64, 1), 0);
   int found = 0;
   for (const std::string& text : collected_texts()) {
     if (text.find("stream_") == std::string::npos) continue;
     ++found;
     EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
   }
-  EXPECT_EQ(found, 6);
+  EXPECT_EQ(found, 7);
 }
 
 }  // namespace

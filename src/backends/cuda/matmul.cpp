@@ -1,13 +1,12 @@
 // Matrix products: who offers them, with what follows them in the graph.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cuda/claims.h"
-#include "backends/cuda/cublas_tuning.h"
 #include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_match.h"
 #include "backends/cuda/matmul_stream.h"
 #include "backends/cuda/matmul_update.h"
-#include "base/text.h"
 
 namespace varve::cuda {
 namespace {
@@ -15,17 +14,47 @@ namespace {
 using backend::Claim;
 using backend::Memory;
 using backend::Port;
-using backend::Prepared;
-using backend::RunArgs;
 using backend::Site;
 
-// What the product does before it stores: a bias for each column, then relu. Other functions are a group's; the
-// library's GELU, for one, is another one than ours.
+// What the product does before it stores: a bias for each column, then relu, or where it streams another function of
+// one number. Elsewhere those are a group's; the library's GELU, for one, is another one than ours.
 struct Epilogue {
   std::vector<ir::NodePtr> nodes;
   ir::Value bias;
   bool biased = false, relu = false;
+  ir::NodePtr function;
 };
+
+GemmSpec spec_at(const Site& site, const Product& product, const Epilogue& epilogue) {
+  const DType dtype = site.node().types[0].dtype;
+  return {.product = product,
+          .in = dtype,
+          .out = dtype,
+          .tf32 = site.choices().tf32,
+          .bias = epilogue.biased,
+          .relu = epilogue.relu};
+}
+
+// Whether it will stream, whatever becomes of it. Contiguous operands always may.
+bool streams(const Site& site, const Epilogue& epilogue) {
+  const auto port = [](const TensorType& type) { return Port{type, contiguous(type.shape), nullptr}; };
+  const std::vector<ir::Value>& in = site.node().inputs;
+  for (const ir::Value& factor : in)
+    if (factor.node->op->view) return false;
+  const GemmSpec spec = spec_at(
+      site,
+      product_of(port(in[0].type()), port(in[1].type()), port(site.node().types[0]), match::transposes_of(site.node())),
+      epilogue);
+  return StreamGemm::is_worth_trying(spec) && StreamGemm::refusal(spec).empty();
+}
+
+bool is_function(const ir::Node& node, const TensorType& type) {
+  if (node.inputs.size() != 1 || node.op->exprs.size() != 1 || node.is("cast") || node.types[0] != type) return false;
+  const std::vector<expr::Instr> instrs = expr::flatten(1, node.op->exprs).instrs;
+  return std::all_of(instrs.begin(), instrs.end(), [](const expr::Instr& instr) {
+    return instr.prim != expr::Prim::constant || std::isfinite(instr.value);
+  });
+}
 
 // The longest first, and last the product alone.
 std::vector<Epilogue> epilogues_after(const Site& site) {
@@ -42,54 +71,31 @@ std::vector<Epilogue> epilogues_after(const Site& site) {
     value = {add->node, 0};
   }
   const ir::NodePtr next = site.sole_user(value);
-  if (!next || !next->is("relu") || next->types[0] != value.type()) return found;
+  if (!next || !is_function(*next, value.type())) return found;
+  if (!next->is("relu") && !streams(site, so_far)) return found;
   so_far.nodes.push_back(next);
-  so_far.relu = true;
+  so_far.relu = next->is("relu");
+  if (!so_far.relu) so_far.function = next;
   found.insert(found.begin(), so_far);
   return found;
 }
 
-GemmOperands operands_of(const RunArgs& args, const GemmSpec& spec) {
-  return {.a = args.in[0],
-          .b = args.in[1],
-          .bias = spec.bias ? args.in[2] : nullptr,
-          .c = args.out[0],
-          .scratch = args.scratch};
-}
-
-// By whoever can do it, or where few rows meet large weights by the faster of two.
-Prepared prepare_product(const GemmSpec& spec, const std::vector<Port>& in, const std::vector<Port>& out) {
-  const Gemm gemm(spec);
-  const auto run = [gemm, spec](const RunArgs& args) { gemm.run(operands_of(args, spec)); };
-  if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty())
-    return backend::prepared(run, gemm.scratch_bytes());
-  const StreamGemm stream(spec);
-  Prepared streamed = backend::prepared(
-      [run, stream, spec](const RunArgs& args) {
-        const GemmOperands operands = operands_of(args, spec);
-        StreamGemm::takes(operands) ? stream.run(operands) : run(args);
-      },
-      std::max(stream.scratch_bytes(), gemm.scratch_bytes()));
-  Prepared plain = backend::prepared(run, gemm.scratch_bytes());
-  const std::string key = cat("stream", spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(spec.product));
-  return first_is_faster(key, {&streamed, &plain, &in, &out}) ? std::move(streamed) : std::move(plain);
-}
-
 Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who) {
-  const bool biased = epilogue.biased, relu = epilogue.relu, tf32 = site.choices().tf32;
-  Claim claim = Claim::of(
-      who + " matmul" + (biased ? "+bias" : "") + (relu ? "+relu" : ""), site.root(),
-      [=, transposes = match::transposes_of(site.node())](const std::vector<Port>& in, const std::vector<Port>& out) {
-        const DType dtype = out[0].type.dtype;
-        return prepare_product({.product = product_of(in[0], in[1], out[0], transposes),
-                                .in = dtype,
-                                .out = dtype,
-                                .tf32 = tf32,
-                                .bias = biased,
-                                .relu = relu},
-                               in, out);
-      });
-  claim.memory = {Memory::strided, Memory::strided};
+  const bool biased = epilogue.biased, relu = epilogue.relu;
+  const ir::NodePtr& function = epilogue.function;
+  const std::string text = function ? function_text(expr::flatten(1, function->op->exprs)) : "";
+  Claim claim = Claim::of(who + " matmul" + (biased ? "+bias" : "") +
+                              (relu       ? "+relu"
+                               : function ? "+" + function->op->name
+                                          : ""),
+                          site.root(),
+                          [text, spec = spec_at(site, {}, epilogue), transposes = match::transposes_of(site.node())](
+                              const std::vector<Port>& in, const std::vector<Port>& out) {
+                            GemmSpec full = spec;
+                            full.product = product_of(in[0], in[1], out[0], transposes);
+                            return prepare_product(full, in, out, text);
+                          });
+  if (!function) claim.memory = {Memory::strided, Memory::strided};
   if (biased) claim.inputs.push_back(epilogue.bias);
   if (!epilogue.nodes.empty()) claim.outputs = {{epilogue.nodes.back(), 0}};
   claim.nodes.insert(claim.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
@@ -105,6 +111,6 @@ void claim_product(const Site& site, std::vector<Claim>& claims) {
 
 }  // namespace
 
-void add_matmul_claims(ClaimMap& map) { map["matmul"] = {claim_update, claim_product}; }
+void add_matmul_claims(ClaimMap& map) { map["matmul"] = {claim_back, claim_update, claim_product}; }
 
 }  // namespace varve::cuda

@@ -1,6 +1,12 @@
 #include "backends/cuda/matmul_gemm.h"
 
+#include <algorithm>
+
 #include "backends/cuda/claims.h"
+#include "backends/cuda/cublas_tuning.h"
+#include "backends/cuda/matmul_stream.h"
+#include "base/text.h"
+#include "varve/error.h"
 
 namespace varve::cuda {
 namespace {
@@ -12,6 +18,14 @@ Ints with_matrix(Ints batch, std::int64_t row, std::int64_t col) {
   batch.push_back(row);
   batch.push_back(col);
   return batch;
+}
+
+GemmOperands operands_of(const backend::RunArgs& args, const GemmSpec& spec) {
+  return {.a = args.in[0],
+          .b = args.in[1],
+          .bias = spec.bias ? args.in[2] : nullptr,
+          .c = args.out[0],
+          .scratch = args.scratch};
 }
 
 }  // namespace
@@ -75,6 +89,31 @@ void Gemm::run(const GemmOperands& operands) const {
   o.scratch = scratch;
   if (own_ && !BlasGemm::is_aligned(o)) return own_->run(operands);
   blas_->run(o);
+}
+
+backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
+                                  const std::vector<backend::Port>& out, const std::string& function) {
+  const Gemm gemm(spec);
+  if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty()) {
+    if (!function.empty()) throw Error("a function of a product that does not stream.");
+    return backend::prepared([gemm, spec](const backend::RunArgs& args) { gemm.run(operands_of(args, spec)); },
+                             gemm.scratch_bytes());
+  }
+  const StreamGemm stream(spec, function);
+  const auto run = [gemm, stream, spec](const backend::RunArgs& args) {
+    gemm.run(operands_of(args, spec));
+    stream.apply(args.out[0]);
+  };
+  backend::Prepared streamed = backend::prepared(
+      [run, stream, spec](const backend::RunArgs& args) {
+        const GemmOperands operands = operands_of(args, spec);
+        StreamGemm::takes(operands) ? stream.run(operands) : run(args);
+      },
+      std::max(stream.scratch_bytes(), gemm.scratch_bytes()));
+  backend::Prepared plain = backend::prepared(run, gemm.scratch_bytes());
+  const std::string key = cat("stream", spec.bias ? " bias" : "", spec.relu ? " relu" : "",
+                              function.empty() ? " " : " function ", name_of(spec.product));
+  return first_is_faster(key, {&streamed, &plain, &in, &out}) ? std::move(streamed) : std::move(plain);
 }
 
 }  // namespace varve::cuda

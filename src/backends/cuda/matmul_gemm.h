@@ -27,4 +27,9 @@ class Gemm {
   std::shared_ptr<OwnGemm> own_;  // set where the library may refuse
 };
 
+// a, b and the bias, if there is one: by a Gemm, or where few rows meet large weights by the faster of two. A function
+// of the result (its text, of function_text) is for products that stream: is_streamed().
+backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
+                                  const std::vector<backend::Port>& out, const std::string& function = "");
+
 }  // namespace varve::cuda

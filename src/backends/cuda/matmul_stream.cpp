@@ -37,6 +37,24 @@ std::size_t input_tile(bool along, std::int64_t units) { return along ? units * 
 std::size_t stage_bytes(bool along, std::int64_t units) { return weight_tile(along, units) + input_tile(along, units); }
 constexpr std::size_t kBarriers = 16;  // bytes of a stage's two
 
+std::string after_text(bool bias, bool relu, const std::string& function) {
+  return function +
+         defines(
+             {{"BIAS", cat(bias ? 1 : 0)}, {"RELU", cat(relu ? 1 : 0)}, {"FUNCTION", function.empty() ? "0" : "1"}}) +
+         kernel_text("stream_after");
+}
+
+// y[M,N] of so many parts.
+struct Parts {
+  const float* first;
+  std::int64_t count;
+};
+void add_parts(const Function& sum, const Parts& parts, const float* bias, void* y, std::int64_t m, std::int64_t n) {
+  const std::int64_t numbers = m * n;
+  sum({.grid = (numbers / 4 + kSumThreads - 1) / kSumThreads, .block = kSumThreads}, parts.first, bias,
+      static_cast<float*>(y), numbers, n, static_cast<int>(parts.count));
+}
+
 }  // namespace
 
 std::string StreamGemm::refusal(const GemmSpec& spec) {
@@ -77,17 +95,22 @@ void StreamGemm::divide() {
   lanes_ = lanes_for();
 }
 
-StreamGemm::StreamGemm(const GemmSpec& spec) : spec_(spec) {
+StreamGemm::StreamGemm(const GemmSpec& spec, const std::string& function) : spec_(spec) {
   divide();
   const std::size_t stage = stage_bytes(along(), units_);
   stages_ = static_cast<std::int64_t>(kSharedBytes / (stage + kBarriers));
-  const Constants after{{"BIAS", cat(spec.bias ? 1 : 0)}, {"RELU", cat(spec.relu ? 1 : 0)}};
-  const Constants nothing{{"BIAS", "0"}, {"RELU", "0"}};
-  product_ =
-      Function("stream_product",
-               defines({{"ALONG", cat(along() ? 1 : 0)}, {"UNITS", cat(units_)}, {"STAGES", cat(stages_)}}) +
-                   defines(lanes_ > 1 ? nothing : after) + kernel_text("stream") + kernel_text("stream_product"));
-  if (lanes_ > 1) sum_ = Function("stream_sum", defines(after) + kernel_text("stream_sum"));
+  const std::string after = after_text(spec.bias, spec.relu, function);
+  product_ = Function("stream_product",
+                      defines({{"ALONG", cat(along() ? 1 : 0)}, {"UNITS", cat(units_)}, {"STAGES", cat(stages_)}}) +
+                          (lanes_ > 1 ? after_text(false, false, "") : after) + kernel_text("stream") +
+                          kernel_text("stream_product"));
+  if (lanes_ > 1) sum_ = Function("stream_sum", after + kernel_text("stream_sum"));
+  if (!function.empty())
+    apply_ = Function("stream_sum", after_text(false, false, function) + kernel_text("stream_sum"));
+}
+
+void StreamGemm::apply(void* y) const {
+  if (apply_) add_parts(apply_, {static_cast<const float*>(y), 1}, nullptr, y, spec_.product.m, spec_.product.n);
 }
 
 std::size_t StreamGemm::scratch_bytes() const {
@@ -111,10 +134,7 @@ void StreamGemm::run(const GemmOperands& o) const {
   const auto* bias = static_cast<const float*>(o.bias);
   product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared}, w, x, bias, y,
            static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
-  if (lanes_ == 1) return;
-  const std::int64_t numbers = p.m * p.n;
-  sum_({.grid = (numbers / 4 + kSumThreads - 1) / kSumThreads, .block = kSumThreads}, static_cast<const float*>(y),
-       bias, static_cast<float*>(o.c), numbers, p.n, static_cast<int>(lanes_));
+  if (lanes_ > 1) add_parts(sum_, {y, lanes_}, bias, o.c, p.m, p.n);
 }
 
 // ---- updates
@@ -126,11 +146,37 @@ constexpr std::int64_t kTileRows = 16;
 constexpr std::size_t kTile = kUnits * kTileRows * 128;
 constexpr std::int64_t kMostStages = 4;
 
-// As kernels/stream_update.cu reads it.
+// As kernels/stream_formula.cuh reads it.
 struct StreamOperands {
-  CUtensorMap tensors[4], results[4], a;
+  CUtensorMap tensors[4], results[4], factor;
   const void* scalars[10];
 };
+
+std::int64_t tensors_of(const UpdateSpec& spec) { return std::count(spec.scalar.begin(), spec.scalar.end(), false); }
+
+// All but the factor.
+StreamOperands operands_of(const UpdateSpec& spec, const void* const* in, void* const* out, const SlabTile& tile) {
+  const Product& p = spec.product;
+  const auto map = [&](const void* address) {
+    return slab_map({.address = address, .rows = p.m, .columns = p.n, .row = p.n}, tile);
+  };
+  StreamOperands o{};
+  std::size_t tensors = 0, scalars = 0;
+  for (std::size_t i = 0; i < spec.scalar.size(); ++i) {
+    if (spec.scalar[i])
+      o.scalars[scalars++] = in[i + 2];
+    else
+      o.tensors[tensors++] = map(in[i + 2]);
+  }
+  for (std::size_t i = 0; i < spec.code.outputs.size(); ++i) o.results[i] = map(out[i]);
+  return o;
+}
+
+bool are_on_16_bytes(const UpdateSpec& spec, const void* const* in, void* const* out, std::size_t outputs) {
+  for (std::size_t i = 0; i < spec.scalar.size() + 2; ++i)
+    if ((i < 2 || !spec.scalar[i - 2]) && !on_16_bytes(in[i])) return false;
+  return std::all_of(out, out + outputs, on_16_bytes);
+}
 
 std::size_t update_stage(std::int64_t tensors, std::int64_t steps, DType in) {
   const std::size_t a = static_cast<std::size_t>(8 * steps * kTileRows) * size_of(in);
@@ -143,9 +189,8 @@ std::string StreamUpdate::refusal(const UpdateSpec& spec) {
   if (std::string why = refusal_of_gpu(); !why.empty()) return why;
   if (std::string why = update_refusal(spec); !why.empty()) return why;
   const Product& p = spec.product;
-  const auto tensors = std::count(spec.scalar.begin(), spec.scalar.end(), false);
   if (spec.in == f64 || (spec.in == f32 && !spec.tf32)) return "another kind of product";
-  if (p.k > kMostRows || static_cast<std::ptrdiff_t>(spec.code.outputs.size()) > tensors)
+  if (p.k > kMostRows || static_cast<std::int64_t>(spec.code.outputs.size()) > tensors_of(spec))
     return "many terms or results";
   if (!takes_layout(p) || p.n % kSlab != 0 || p.a.row != 1 || p.b.col != 1) return "another layout";
   return p.a.col * static_cast<std::int64_t>(size_of(spec.in)) % 16 == 0 ? "" : "rows that begin anywhere";
@@ -153,48 +198,93 @@ std::string StreamUpdate::refusal(const UpdateSpec& spec) {
 
 bool StreamUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product.m * spec.product.n >= kLargeWeights; }
 
-std::int64_t StreamUpdate::tensors() const { return std::count(spec_.scalar.begin(), spec_.scalar.end(), false); }
-
 StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
-  const std::size_t stage = update_stage(tensors(), steps_, spec.in) + kBarriers;
+  const std::size_t stage = update_stage(tensors_of(spec), steps_, spec.in) + kBarriers;
   stages_ = std::min(kMostStages, static_cast<std::int64_t>(kHalfSharedBytes / stage));
   function_ = Function(
       "stream_update",
       update_text(spec) +
           defines(
               {{"IN", type_name(spec.in)}, {"STEPS", cat(steps_)}, {"UNITS", cat(kUnits)}, {"STAGES", cat(stages_)}}) +
-          kernel_text("stream") + kernel_text("stream_update"));
+          kernel_text("stream") + kernel_text("stream_formula") + kernel_text("stream_update"));
 }
 
 bool StreamUpdate::takes(const void* const* in, void* const* out) const {
-  for (std::size_t i = 0; i < spec_.scalar.size() + 2; ++i)
-    if ((i < 2 || !spec_.scalar[i - 2]) && !on_16_bytes(in[i])) return false;
-  return std::all_of(out, out + spec_.code.outputs.size(), on_16_bytes);
+  return are_on_16_bytes(spec_, in, out, spec_.code.outputs.size());
 }
 
 void StreamUpdate::run(const void* const* in, void* const* out) const {
   const Product& p = spec_.product;
-  const auto map = [&](const void* address) {
-    return slab_map({.address = address, .rows = p.m, .columns = p.n, .row = p.n},
-                    {.rows = kTileRows, .slabs = kUnits});
-  };
-  StreamOperands o{};
-  std::size_t tensors = 0, scalars = 0;
-  for (std::size_t i = 0; i < spec_.scalar.size(); ++i) {
-    if (spec_.scalar[i])
-      o.scalars[scalars++] = in[i + 2];
-    else
-      o.tensors[tensors++] = map(in[i + 2]);
-  }
-  for (std::size_t i = 0; i < spec_.code.outputs.size(); ++i) o.results[i] = map(out[i]);
-  o.a = column_map({.address = in[0], .rows = p.k, .columns = p.m, .row = p.a.col}, spec_.in,
-                   {.rows = 8 * steps_, .columns = kTileRows});
+  StreamOperands o = operands_of(spec_, in, out, {.rows = kTileRows, .slabs = kUnits});
+  o.factor = column_map({.address = in[0], .rows = p.k, .columns = p.m, .row = p.a.col}, spec_.in,
+                        {.rows = 8 * steps_, .columns = kTileRows});
   const std::int64_t stripes = (p.n + kUnits * kSlab - 1) / (kUnits * kSlab), tiles = (p.m + kTileRows - 1) / kTileRows;
   const std::int64_t lanes = std::clamp<std::int64_t>(2 * gpu().multiprocessors / stripes, 1, tiles);
   const std::size_t shared =
-      static_cast<std::size_t>(stages_) * (update_stage(this->tensors(), steps_, spec_.in) + kBarriers);
+      static_cast<std::size_t>(stages_) * (update_stage(tensors_of(spec_), steps_, spec_.in) + kBarriers);
   function_({.grid = stripes * lanes, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared}, o, in[1], p.b.row,
             static_cast<int>(p.k), static_cast<int>(tiles), p.n, static_cast<int>(stripes));
+}
+
+// ---- both gradients
+
+namespace {
+
+constexpr std::int64_t kBackRows = 128;  // of w, that a block has
+constexpr std::int64_t kBackStages = 5;
+constexpr std::int64_t kVeryLargeWeights = std::int64_t{1} << 23;  // elements: below, two kernels are as fast
+
+std::size_t back_stage(const UpdateSpec& spec) {
+  return static_cast<std::size_t>(tensors_of(spec)) * kBackRows * 128 + kInputTile;
+}
+std::size_t back_shared(const UpdateSpec& spec, std::int64_t stages) {
+  return static_cast<std::size_t>(stages) * (back_stage(spec) + kBarriers) + kBarriers;
+}
+
+}  // namespace
+
+std::string StreamBack::refusal(const UpdateSpec& spec) {
+  if (std::string why = StreamUpdate::refusal(spec); !why.empty()) return why;
+  if (spec.in != f32) return "another kind of product";
+  return spec.product.m % 8 == 0 && spec.product.b.row % 4 == 0 ? "" : "another layout";
+}
+
+bool StreamBack::is_worth_trying(const UpdateSpec& spec) {
+  return spec.product.m * spec.product.n >= kVeryLargeWeights;
+}
+
+std::int64_t StreamBack::stripes() const { return (spec_.product.m + kBackRows - 1) / kBackRows; }
+std::int64_t StreamBack::lanes() const {
+  return std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, spec_.product.n / kSlab);
+}
+
+StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec) {
+  while (stages_ < kBackStages && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
+  const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
+  function_ = Function(
+      "stream_back",
+      update_text(spec) +
+          defines({{"WEIGHTS", cat(std::count(spec.scalar.begin(), before, false))}, {"STAGES", cat(stages_)}}) +
+          kernel_text("stream") + kernel_text("stream_formula") + kernel_text("stream_back"));
+  sum_ = Function("stream_sum", after_text(false, false, "") + kernel_text("stream_sum"));
+}
+
+std::size_t StreamBack::scratch_bytes() const {
+  return static_cast<std::size_t>(2 * lanes() * spec_.product.k * spec_.product.m) * sizeof(float);
+}
+
+bool StreamBack::takes(const void* const* in, void* const* out) const {
+  return are_on_16_bytes(spec_, in, out, spec_.code.outputs.size() + 1);
+}
+
+void StreamBack::run(const void* const* in, void* const* out, void* scratch) const {
+  const Product& p = spec_.product;
+  StreamOperands o = operands_of(spec_, in, out, {.rows = kBackRows, .slabs = 1});
+  o.factor = slab_map({.address = in[1], .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kMostRows, .slabs = 1});
+  auto* parts = static_cast<float*>(scratch);
+  function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_)}, o, in[0], p.a.col,
+            parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab), static_cast<int>(stripes()));
+  add_parts(sum_, {parts, 2 * lanes()}, nullptr, out[spec_.code.outputs.size()], p.k, p.m);
 }
 
 }  // namespace varve::cuda

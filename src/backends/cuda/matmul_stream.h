@@ -7,16 +7,18 @@
 
 namespace varve::cuda {
 
-// y[M,N] = x[M,K]·w
+// y[M,N] = x[M,K]·w, and perhaps a function of it.
 class StreamGemm {
  public:
-  explicit StreamGemm(const GemmSpec& spec);
+  // function: its function_text(), or nothing
+  explicit StreamGemm(const GemmSpec& spec, const std::string& function = "");
   static std::string refusal(const GemmSpec& spec);   // empty: it can be done, where takes() says so too
   static bool is_worth_trying(const GemmSpec& spec);  // by its size
 
   std::size_t scratch_bytes() const;
   static bool takes(const GemmOperands& operands);  // by their addresses
   void run(const GemmOperands& operands) const;
+  void apply(void* y) const;  // the function alone, where somebody else has multiplied
 
  private:
   bool along() const { return spec_.product.b.row == 1; }
@@ -27,7 +29,7 @@ class StreamGemm {
 
   GemmSpec spec_;
   std::int64_t units_ = 1, stages_ = 1, lanes_ = 1;
-  Function product_, sum_;
+  Function product_, sum_, apply_;
 };
 
 class StreamUpdate {
@@ -40,11 +42,30 @@ class StreamUpdate {
   void run(const void* const* in, void* const* out) const;  // as OwnUpdate has them
 
  private:
-  std::int64_t tensors() const;
-
   UpdateSpec spec_;
   std::int64_t stages_ = 1, steps_ = 1;
   Function function_;
+};
+
+// The same with dx[K,M] = g[K,N]·w[M,N]ᵀ beside it, where the gradient of w[M,N] is x[K,M]ᵀ·g.
+class StreamBack {
+ public:
+  StreamBack(const UpdateSpec& spec, std::size_t weights);  // weights: which of the operands w is
+  static std::string refusal(const UpdateSpec& spec);
+  static bool is_worth_trying(const UpdateSpec& spec);
+
+  std::size_t scratch_bytes() const;
+  // x, g and the operands; results, and dx last.
+  bool takes(const void* const* in, void* const* out) const;
+  void run(const void* const* in, void* const* out, void* scratch) const;
+
+ private:
+  std::int64_t stripes() const;
+  std::int64_t lanes() const;
+
+  UpdateSpec spec_;
+  std::int64_t stages_ = 1;
+  Function function_, sum_;
 };
 
 }  // namespace varve::cuda

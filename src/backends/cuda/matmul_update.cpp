@@ -1,6 +1,7 @@
 #include "backends/cuda/matmul_update.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/update.h"
 #include "backends/cuda/cublas_tuning.h"
@@ -137,14 +138,14 @@ struct Ways {
   UpdateSpec spec;
   Step step;
   bool own = false, plain = false;
+  Transposes transposes = {};
   std::vector<std::pair<int, int>> in_place = {};  // of the claim
 };
 
-Prepared prepare_update(const Ways& ways, Transposes transposes, const std::vector<Port>& in,
-                        const std::vector<Port>& out) {
+Prepared prepare_update(const Ways& ways, const std::vector<Port>& in, const std::vector<Port>& out) {
   const DType dtype = out[0].type.dtype;
   UpdateSpec spec = ways.spec;
-  spec.product = product_of(in[0], in[1], out[0], transposes);
+  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
   if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
   if (!ways.own || (ways.plain && !takes_layout(spec.product))) return prepare_step(ways.step, spec, dtype);
   const auto faster = [&](const std::string& kind, Prepared first, Prepared second) {
@@ -168,13 +169,18 @@ bool is_for_own(const ir::Node& product, const UpdateSpec& spec) {
          update_refusal(spec).empty();
 }
 
-}  // namespace
+// The claim, with what the update is made of.
+struct Offer {
+  Claim claim;
+  Ways ways;
+};
 
-void claim_update(const Site& site, std::vector<Claim>& claims) {
+// At the product that is the gradient. Nothing where no update follows; a refusal with its reason otherwise.
+std::optional<Offer> offer_at(const Site& site) {
   const Gradient g = gradient_of(site);
-  if (!g.update || g.update->op->family != "optimizer" || !g.update->op->elementwise()) return;
+  if (!g.update || g.update->op->family != "optimizer" || !g.update->op->elementwise()) return std::nullopt;
   const std::string kernel = cat("matmul+", g.update->op->name);
-  const auto refuse = [&](const std::string& why) { claims.push_back(Claim::no(kernel, why)); };
+  const auto refuse = [&](const std::string& why) { return Offer{Claim::no(kernel, why), {}}; };
   if (!lever("update-in-gemm")) return refuse(kLeftOut);
   if (const std::string refusal = refusal_of(site, g); !refusal.empty()) return refuse(refusal);
 
@@ -203,11 +209,97 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
   ways.in_place = claim.in_place;
   if (ways.plain) claim.memory = {Memory::strided, Memory::strided};
-  claim.prepare = [ways, transposes = match::transposes_of(site.node())](const std::vector<Port>& in,
-                                                                         const std::vector<Port>& out) {
-    return prepare_update(ways, transposes, in, out);
+  ways.transposes = match::transposes_of(site.node());
+  claim.prepare = [ways](const std::vector<Port>& in, const std::vector<Port>& out) {
+    return prepare_update(ways, in, out);
   };
-  claims.push_back(std::move(claim));
+  return Offer{std::move(claim), ways};
+}
+
+// ---- with the gradient of the input
+
+// What else reads the weights has done so before the gradient g of the layer's result is there.
+bool are_read_last(const Site& site, const ir::Value& weights, const ir::Value& g, const Claim& update) {
+  const auto readers = match::readers_of(site, weights);
+  return readers && std::all_of(readers->begin(), readers->end(), [&](const match::Reader& reader) {
+           return reader.node == site.root() || match::is_computed_from(g, reader.node.get()) ||
+                  std::find(update.nodes.begin(), update.nodes.end(), reader.node) != update.nodes.end();
+         });
+}
+
+// As contiguous tensors will have it.
+UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t terms) {
+  Product& p = spec.product;
+  p.m = weights[0];
+  p.n = weights[1];
+  p.k = terms;
+  p.a = {{}, 1, p.m};
+  p.b = p.c = {{}, p.n, 1};
+  return spec;
+}
+
+// One kernel that reads the weights once, or the two one after the other: in are those of the update, of which
+// number `weights` from the third on are the weights; out are its results, then the gradient of the input.
+Prepared prepare_back(const Ways& ways, std::size_t weights, const std::vector<Port>& in,
+                      const std::vector<Port>& out) {
+  const std::size_t results = out.size() - 1;
+  const Port &g = in[1], &w = in[2 + weights];
+  Prepared update = prepare_update(ways, in, {out.begin(), out.end() - 1});
+  Prepared product = prepare_product({.product = product_of(g, w, out.back(), {.b = true}), .tf32 = ways.spec.tf32},
+                                     {g, w}, {out.back()});
+  const std::size_t scratch = std::max(update.scratch_bytes, product.scratch_bytes);
+  const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, weights,
+                     product = std::shared_ptr(std::move(product.kernel))](const RunArgs& args) {
+    const void* factors[] = {args.in[1], args.in[2 + weights]};
+    product->run({factors, args.out + results, args.scratch, args.errors});
+    update->run(args);
+  };
+  UpdateSpec spec = ways.spec;
+  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
+  Prepared apart = backend::prepared(both, scratch);
+  if (!StreamBack::refusal(spec).empty()) return apart;
+  const StreamBack stream(spec, weights);
+  Prepared once = backend::prepared(
+      [both, stream](const RunArgs& args) {
+        stream.takes(args.in, args.out) ? stream.run(args.in, args.out, args.scratch) : both(args);
+      },
+      std::max(scratch, stream.scratch_bytes()));
+  const std::string key = cat("back ", spec.scalar.size(), " ", name_of(spec.product));
+  return first_is_faster(key, {&once, &apart, &in, &out, ways.in_place}) ? std::move(once) : std::move(apart);
+}
+
+}  // namespace
+
+void claim_update(const Site& site, std::vector<Claim>& claims) {
+  if (std::optional<Offer> offer = offer_at(site)) claims.push_back(std::move(offer->claim));
+}
+
+// At g·wᵀ, where g is also what the gradient of w is made of.
+void claim_back(const Site& site, std::vector<Claim>& claims) {
+  const Transposes transposes = match::transposes_of(site.node());
+  const TensorType& type = site.node().types[0];
+  if (transposes.a || !transposes.b || type.dtype != f32 || type.shape.rank() != 2) return;
+  const ir::Value &g = site.node().inputs[0], &w = site.node().inputs[1];
+  for (const ir::Use& use : site.users(g)) {
+    if (!use.user->is("matmul") || use.user == site.root() || use.input != 1) continue;
+    std::optional<Offer> offer = offer_at(site.at(use.user));
+    if (!offer || !offer->claim.accepted() || !offer->ways.own) continue;
+    Claim& claim = offer->claim;
+    const auto weights = std::find(claim.inputs.begin() + 2, claim.inputs.end(), w);
+    if (weights == claim.inputs.end()) continue;
+    const UpdateSpec spec = with_product(offer->ways.spec, w.type().shape, type.shape[0]);
+    if (!StreamBack::is_worth_trying(spec) || !StreamBack::refusal(spec).empty() || !are_read_last(site, w, g, claim))
+      continue;
+    claim.kernel += "+input gradient";
+    claim.nodes.push_back(site.root());
+    claim.outputs.push_back({site.root(), 0});
+    claim.prepare = [ways = offer->ways, number = static_cast<std::size_t>(weights - claim.inputs.begin() - 2)](
+                        const std::vector<Port>& in, const std::vector<Port>& out) {
+      return prepare_back(ways, number, in, out);
+    };
+    claims.push_back(std::move(claim));
+    return;
+  }
 }
 
 }  // namespace varve::cuda

@@ -1,4 +1,5 @@
-// A weight's gradient and the plain step that takes it, as one product: w = beta · w + alpha · a·b.
+// A weight's gradient and what an optimiser does with it, as one kernel; and both with the gradient of the layer's
+// input, which reads the same weights.
 #pragma once
 
 #include "backends/cuda/claims.h"
@@ -6,5 +7,6 @@
 namespace varve::cuda {
 
 void claim_update(const backend::Site& site, std::vector<backend::Claim>& claims);
+void claim_back(const backend::Site& site, std::vector<backend::Claim>& claims);
 
 }  // namespace varve::cuda

@@ -31,10 +31,16 @@ __device__ __forceinline__ void stores_but_one_are_read() {}
 __device__ __forceinline__ void stores_are_done() {}
 __device__ __forceinline__ void tile_is_written() {}
 
+template <int kRegisters>
+__device__ __forceinline__ void more_registers() {}
+template <int kRegisters>
+__device__ __forceinline__ void fewer_registers() {}
+
 typedef const unsigned char* Matrix;
 __device__ __forceinline__ Matrix matrix(const void* slab, int k) { return (const unsigned char*)slab + 32 * k; }
 __device__ __forceinline__ void products_begin() {}
-__device__ __forceinline__ void products_end() {}
+__device__ __forceinline__ void products_go() {}
+__device__ __forceinline__ void products_wait() {}
 __device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
   emu_wgmma_m64n64k8_tf32(d, a, b);
 }
@@ -102,6 +108,20 @@ __device__ __forceinline__ void stores_are_done() { asm volatile("cp.async.bulk.
 // By each thread that wrote into a tile, before the copy engine takes it.
 __device__ __forceinline__ void tile_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Four warps that only bring tiles leave registers to those that compute.
+template <int kRegisters>
+__device__ __forceinline__ void more_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+template <int kRegisters>
+__device__ __forceinline__ void fewer_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+
 // Eight numbers, from 8 · k on, of each of 64 rows of a slab: as the tensor cores are told where an operand lies.
 typedef u64 Matrix;
 __device__ __forceinline__ Matrix matrix(const void* slab, int k) {
@@ -109,13 +129,13 @@ __device__ __forceinline__ Matrix matrix(const void* slab, int k) {
   return ((u64)shared_address(slab) >> 4 & 0x3fff) + 2 * k | whole_rows << 16 | eight_rows << 32 | turned_by_128 << 62;
 }
 
-// d[64,64] += a[64,8] · b[64,8]ᵀ in TF32, by four warps. Between the two calls below; nobody may touch d or a's
-// registers meanwhile. Lane 4 · group + member of warp w has of d[4 · j + 2 · u + e] row 16 · w + 8 · u + group, column
-// 8 · j + 2 · member + e, and of a[2 · v + u] the same row, column 4 · v + member.
+// d[64,64] += a[64,8] · b[64,8]ᵀ in TF32, by four warps, after products_begin; they are computed between
+// products_go and products_wait, and until then nobody may touch d or a's registers. Lane 4 · group + member of warp w
+// has of d[4 · j + 2 · u + e] row 16 · w + 8 · u + group, column 8 · j + 2 · member + e, and of a[2 · v + u] the same
+// row, column 4 · v + member.
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void products_end() {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
+__device__ __forceinline__ void products_go() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 #define WGMMA "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32"
 __device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

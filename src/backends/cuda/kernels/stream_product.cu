@@ -1,5 +1,5 @@
 // y[M,N] = x[M,K]·w with few rows and large weights, which stream through shared memory once (kernels/stream.cuh).
-//   M ≤ 64; all f32, products in TF32    BIAS, RELU: what follows, where a block has whole sums
+//   M ≤ 64; all f32, products in TF32    what follows (kernels/stream_after.cuh): where a block has whole sums
 //   ALONG 0  w[K,N]: a block has UNITS · 32 columns of it, in tiles of 32 rows
 //         1  w[N,K]: a block has 64 rows of it, in tiles of UNITS · 32 columns
 // Blocks of a stripe of w share its tiles: block b has tiles b / stripes, b / stripes + lanes, … of stripe b % stripes,
@@ -8,16 +8,6 @@
 #define WARPS (ALONG ? 4 : 8)                                  // that compute; one more brings the tiles
 #define WEIGHTS (ALONG ? UNITS * 64 * 128 : UNITS * 32 * 128)  // bytes of a tile
 #define INPUTS (ALONG ? UNITS * 64 * 128 : 64 * 128)
-
-__device__ __forceinline__ float finished(float sum, const float* bias, i64 column) {
-#if BIAS
-  sum += bias[column];
-#endif
-#if RELU
-  sum = !(sum <= 0.0f) ? sum : 0.0f;
-#endif
-  return sum;
-}
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
     stream_product(const __grid_constant__ TensorMap w, const __grid_constant__ TensorMap x, const float* bias,
@@ -89,7 +79,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
 #pragma unroll
       for (int half = 0; half < 2; ++half) multiply(sums[half], left[k][half], matrix(inputs + s * INPUTS, k));
 #endif
-    products_end();
+    products_go();
+    products_wait();
     if (lane == 0) barrier_arrive(empty + s);
   }
 

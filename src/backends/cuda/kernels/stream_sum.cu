@@ -1,5 +1,5 @@
-// y[M,N] = the sum of parts[lanes][M,N], first to last, with what follows it. N is a multiple of 4.
-//   BIAS, RELU: as kernels/stream_product.cu has them
+// y[M,N] = the sum of parts[lanes][M,N], first to last, with what follows it (kernels/stream_after.cuh). N is a
+// multiple of 4; with one part, y may lie where it lies.
 
 extern "C" __global__ void stream_sum(const float* parts, const float* bias, float* y, i64 numbers, i64 n, int lanes) {
   const i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * 4;
@@ -14,13 +14,6 @@ extern "C" __global__ void stream_sum(const float* parts, const float* bias, flo
     sum[3] += part.w;
   }
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#if BIAS
-    sum[i] += bias[at % n + i];
-#endif
-#if RELU
-    sum[i] = !(sum[i] <= 0.0f) ? sum[i] : 0.0f;
-#endif
-  }
+  for (int i = 0; i < 4; ++i) sum[i] = finished(sum[i], bias, at % n + i);
   *(float4*)(y + at) = make_float4(sum[0], sum[1], sum[2], sum[3]);
 }

@@ -1,8 +1,6 @@
 // A weight's gradient g = aᵀ·b, a sum of few terms, and what an optimiser does with it: the weights and moments stream
 // through shared memory once (kernels/stream.cuh), and the gradient is never stored.
 //   a: [K,M]  b: [K,N], of type IN, rows of b b_row apart    weights and moments: [M,N]    K ≤ 8 · STEPS, N % 32 = 0
-//   TENSORS, SCALARS, RESULTS and update(g, x, s, y) stand before: y = formula of the gradient, of the tensors'
-//   elements x, and of the scalars s. RESULTS ≤ TENSORS
 // A block has UNITS · 32 columns, of which each warp has 32, and every lanes-th tile of 16 rows. Its part of b stays in
 // registers.
 
@@ -11,29 +9,11 @@
 #define A_TILE (8 * STEPS * A_ROW)
 #define STAGE (TENSORS * TILE + (A_TILE + 1023) / 1024 * 1024)
 
-// As stream_update.cpp fills it.
-struct StreamOperands {
-  TensorMap tensors[4], results[4], a;
-  const float* scalars[10];
-};
-
 // a[k][row of the tile]; the copy engine has turned rows of 32 or 64 bytes too.
 __device__ __forceinline__ u32 a_word(const unsigned char* tile, int k, int row) {
   const int column = row * (int)sizeof(IN), turn = sizeof(IN) == 4 ? k / 2 % 4 : k / 4 % 2;
   const IN x = *(const IN*)(tile + k * A_ROW + ((column / 16) ^ turn) * 16 + column % 16);
   return rounded(widen<float>(x));
-}
-
-// d += a·b of 16 × 8 and 8 × 8 numbers in TF32, which holds every bf16.
-__device__ __forceinline__ void multiply_add(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-#ifdef VARVE_EMULATED
-  emu_mma_m16n8k8_tf32(d, a, b, d);
-#else
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
 }
 
 __device__ __forceinline__ void load_stage(const StreamOperands& o, unsigned char* stage, int tile, int stripe,
@@ -42,7 +22,7 @@ __device__ __forceinline__ void load_stage(const StreamOperands& o, unsigned cha
 #pragma unroll
   for (int t = 0; t < TENSORS; ++t)
     load_tile<false>(stage + t * TILE, &o.tensors[t], 0, tile * 16, stripe * UNITS, barrier);
-  load_tile<false>(stage + TENSORS * TILE, &o.a, tile * 16, 0, 0, barrier);
+  load_tile<false>(stage + TENSORS * TILE, &o.factor, tile * 16, 0, 0, barrier);
 }
 
 extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
@@ -115,26 +95,8 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
 #pragma unroll
     for (int j = 0; j < 4; ++j)
 #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        const int at = place(8 * u + group, 8 * j + 2 * member);
-        float2 x[TENSORS], y[RESULTS];
-#pragma unroll
-        for (int i = 0; i < TENSORS; ++i) x[i] = *(const float2*)(mine + i * TILE + at);
-        float before[TENSORS], after[RESULTS];
-#pragma unroll
-        for (int i = 0; i < TENSORS; ++i) before[i] = x[i].x;
-        update(sums[j][2 * u], before, s, after);
-#pragma unroll
-        for (int i = 0; i < RESULTS; ++i) y[i].x = after[i];
-#pragma unroll
-        for (int i = 0; i < TENSORS; ++i) before[i] = x[i].y;
-        update(sums[j][2 * u + 1], before, s, after);
-#pragma unroll
-        for (int i = 0; i < RESULTS; ++i) {
-          y[i].y = after[i];
-          *(float2*)(mine + i * TILE + at) = y[i];
-        }
-      }
+      for (int u = 0; u < 2; ++u)
+        update_two(mine + place(8 * u + group, 8 * j + 2 * member), TILE, sums[j][2 * u], sums[j][2 * u + 1], s);
     tile_is_written();
     __syncwarp();
     if (lane == 0) barrier_arrive(done + stage);
