@@ -59,7 +59,8 @@ struct Claim {
   std::vector<Memory> memory;              // per input; missing means contiguous
   std::vector<ir::PackedPtr> wants;        // per input: the private layout it would like, or null; missing means none
   std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
-  double cost = 0;                            // seconds, roughly; lower wins among claims that cover as much
+  ir::Value again;  // one of the forward pass that it can write on its way, too: an output after its others
+  double cost = 0;  // seconds, roughly; lower wins among claims that cover as much
   Prepare prepare;
 
   bool accepted() const { return refusal.empty(); }
@@ -91,6 +92,8 @@ class Backend {
   // Several in one launch, none of which reads what another writes: where a launch is dear.
   virtual bool joins_groups() const { return false; }
   virtual Claim claim_together(const std::vector<Group>&) const { return Claim::no(name(), "joins no groups"); }
+  // Memory is scarcer than time to write it: what can be written again on the way back is not kept.
+  virtual bool writes_again() const { return false; }
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
   virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
   virtual bool executes() const { return true; }         // false: compiles only

@@ -91,7 +91,7 @@ void claim_forward(const Site& site, std::vector<Claim>& claims) {
 }
 
 // ---- gradient; in: x, dy, scale, mean, variance (, output of the ReLU or shift) (, more); out: dx, dscale, dshift (,
-// what passed the ReLU)
+// what passed the ReLU, or the output of the ReLU again)
 
 struct Backward {
   std::vector<ir::NodePtr> before;  // relu_grad, add
@@ -160,23 +160,27 @@ struct BackwardCall {
                 .dx = args.out[0],
                 .dscale = args.out[1],
                 .dshift = args.out[2],
-                .passed = source.passes ? args.out[3] : nullptr},
+                .passed = source.passes ? args.out[3] : nullptr,
+                .again = source.again ? args.out[3] : nullptr},
                args.scratch);
   }
 };
 
 Claim backward_claim(const Site& site, const Backward& with) {
   const NormSource source{with.passing, with.more.node != nullptr, with.passes};
-  Claim claim = Claim::of(cat("cuda batch_norm gradient", with.text()), site.root(),
-                          [shape = shape_of(site.node()), source](const std::vector<Port>&, const std::vector<Port>&) {
-                            BackwardCall call{NormBackwardKernel(shape, source), source};
-                            const std::size_t scratch = call.kernel.scratch_bytes();
-                            return backend::prepared(std::move(call), scratch);
-                          });
+  const auto prepare = [shape = shape_of(site.node()), source](const std::vector<Port>&, const std::vector<Port>& out) {
+    NormSource asked = source;
+    asked.again = source.passing == Passing::again && out.size() > 3;
+    BackwardCall call{NormBackwardKernel(shape, asked), asked};
+    const std::size_t scratch = call.kernel.scratch_bytes();
+    return backend::prepared(std::move(call), scratch);
+  };
+  Claim claim = Claim::of(cat("cuda batch_norm gradient", with.text()), site.root(), prepare);
   claim.nodes.insert(claim.nodes.end(), with.before.begin(), with.before.end());
   claim.inputs[1] = with.dy;
   claim.in_place = {{0, 1}, {0, 0}};
   if (with.passing != Passing::everywhere) claim.inputs.push_back(with.also);
+  if (with.passing == Passing::again) claim.again = with.before.front()->inputs[0];
   if (with.more.node) claim.inputs.push_back(with.more);
   if (with.passes) {
     claim.outputs.push_back({with.before.front(), 0});

@@ -88,11 +88,11 @@ void NormForwardKernel::run(const NormForward& args, void* scratch) const {
 NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormSource& source) : cut(shape, vec) {
   const Constants whole{{"PASSING", cat(static_cast<int>(source.passing))}, {"MORE", flag(source.more)}};
   const Constants nothing{{"PASSING", "0"}, {"MORE", "0"}};  // what has passed is read back as it is
-  Constants first = whole;
+  Constants first = whole, second = source.passes ? nothing : whole;
   first.emplace_back("PASSED", flag(source.passes));
+  second.emplace_back("AGAIN", flag(source.again));
   sums = Function("bn_grad_sums", text_of({"batch_norm_source", "batch_norm_sums"}, shape, cut, first));
-  apply = Function("bn_grad_apply",
-                   text_of({"batch_norm_source", "batch_norm_backward"}, shape, cut, source.passes ? nothing : whole));
+  apply = Function("bn_grad_apply", text_of({"batch_norm_source", "batch_norm_backward"}, shape, cut, second));
 }
 
 void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& source, const NormBackward& args,
@@ -102,7 +102,7 @@ void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& 
        shape.rows, shape.channels, cut.part_rows, shape.epsilon);
   apply(launch, args.x, source.passes ? static_cast<const void*>(args.passed) : args.dy, args.more, args.y, args.mean,
         args.var, args.scale, args.shift, static_cast<const void*>(scratch), args.dx, args.dscale, args.dshift,
-        shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
+        args.again, shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
 }
 
 NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormSource& source)
@@ -114,7 +114,7 @@ std::size_t NormBackwardKernel::scratch_bytes() const {
 
 void NormBackwardKernel::run(const NormBackward& args, void* scratch) const {
   const bool wide =
-      vector_ && aligned({args.x, args.dy, args.more, args.y, args.dx, args.passed}, shape_, vector_->cut);
+      vector_ && aligned({args.x, args.dy, args.more, args.y, args.dx, args.passed, args.again}, shape_, vector_->cut);
   (wide ? *vector_ : scalar_).run(shape_, source_, args, scratch);
 }
 

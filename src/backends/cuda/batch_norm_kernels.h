@@ -50,17 +50,18 @@ class NormForwardKernel {
   std::optional<Variant> vector_;
 };
 
-// dx may be the memory of any value read; `passed` that of dy, more or y.
+// dx and `again` may be the memory of any value read; `passed` that of dy, more or y.
 struct NormBackward {
   const void *x, *dy, *more, *y;
   const void *mean, *var, *scale, *shift;
-  void *dx, *dscale, *dshift, *passed;
+  void *dx, *dscale, *dshift, *passed, *again;
 };
 
 struct NormSource {
   Passing passing = Passing::everywhere;
   bool more = false;    // two gradients are added first
   bool passes = false;  // what passed the ReLU is written, too
+  bool again = false;   // so is the output of the ReLU, where that is computed anew
 };
 
 class NormBackwardKernel {

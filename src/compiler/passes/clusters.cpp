@@ -85,10 +85,21 @@ Readers Clusters::readers_of(const ir::Value& value) const {
 }
 
 bool Clusters::is_stored(const ir::Value& value) const {
-  if (of[at(value.node)] < 0 || reduction(*value.node) != Reduce::none) return true;
+  if (of[at(value.node)] < 0 || reduction(*value.node) != Reduce::none || added.count(value)) return true;
   if (sunk.count(value)) return false;
   const Readers readers = readers_of(value);
   return readers.others || !readers.clusters.empty();
+}
+
+void Clusters::add_result(int cluster, const ir::NodePtr& node, std::vector<int> readers) {
+  const int last = static_cast<int>(order.size());
+  order.push_back(node);
+  position[node.get()] = last;
+  users.push_back(std::move(readers));
+  loose.push_back(true);
+  of.push_back(cluster);
+  all[static_cast<std::size_t>(cluster)].members.push_back(last);
+  added.insert({node, 0});
 }
 
 }  // namespace varve::compiler

@@ -39,6 +39,8 @@ struct Clusters {
   std::vector<ir::Value> inputs_of(const std::vector<int>& nodes) const;  // what a kernel over these nodes reads
   Readers readers_of(const ir::Value& value) const;
   bool is_stored(const ir::Value& value) const;
+  // One more result of a cluster, stored for these positions, which are in no cluster.
+  void add_result(int cluster, const ir::NodePtr& node, std::vector<int> readers);
 
   std::vector<ir::NodePtr> order;
   std::unordered_map<const ir::Node*, int> position;
@@ -49,10 +51,13 @@ struct Clusters {
   std::unordered_set<ir::Value, ir::ValueHash> outputs;  // of the graph
   std::unordered_set<const ir::Node*> state;             // inputs that the graph replaces
   std::unordered_set<ir::Value, ir::ValueHash> sunk;     // kept nowhere: every cluster that reads one has a copy
+  std::unordered_set<ir::Value, ir::ValueHash> added;    // results that no node of the graph is
 };
 
 // A result that is cheap to compute again is not kept in memory for groups that come later.
 void sink(Clusters& clusters);
+// A result of the forward pass that a kernel on the way back can write once more is not kept until then.
+void write_again(Draft& draft, Clusters& clusters);
 // The kernel-to-be: an expression over what it reads, a result for each value that is stored.
 backend::Group group_of(const Clusters& clusters, const Cluster& cluster);
 

@@ -1,11 +1,12 @@
-// The second pass of batch norm's gradient.
+// The second pass of batch norm's gradient. AGAIN: 1 when the output of the ReLU is written once more, as bn_apply has
+// written it.
 
-// dx = scale · rstd · (g - (Σg + x̂ · Σ(g · x̂)) / rows), x̂ = (x - mean) · rstd. dx may be the memory of any value read.
-// Rows go backwards: what bn_grad_sums read last is still near.
+// dx = scale · rstd · (g - (Σg + x̂ · Σ(g · x̂)) / rows), x̂ = (x - mean) · rstd. dx and again may be the memory of any
+// value read. Rows go backwards: what bn_grad_sums read last is still near.
 extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_apply(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
-                  const S* shifts, const S* parts, T* dx, S* dscale, S* dshift, i64 rows, i64 channels, i64 part_rows,
-                  i64 part_count, double epsilon) {
+                  const S* shifts, const S* parts, T* dx, S* dscale, S* dshift, T* again, i64 rows, i64 channels,
+                  i64 part_rows, i64 part_count, double epsilon) {
   const int kAtOnce = kRowsAtOnce;
   __shared__ Two shared[kThreads];
   __shared__ S slopes[kWidth], offsets[kWidth];
@@ -41,11 +42,15 @@ extern "C" __global__ void __launch_bounds__(1024)
     for (int u = 0; u < kCount; ++u) g[u].load_at((r - u * kRows) * channels + at.channel, x, dy, more, y);
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
-      Values result;
+      Values result, output;
 #pragma unroll
-      for (int i = 0; i < VEC; ++i)
+      for (int i = 0; i < VEC; ++i) {
         result.of[i] = norm.factor[i] * g[u].passed(i, norm) + (slope[i] * (g[u].x.of[i] - norm.mean[i]) + offset[i]);
+        S normal = g[u].normal(i, norm);
+        output.of[i] = normal < 0 ? (S)0 : normal;
+      }
       store(dx + (r - u * kRows) * channels + at.channel, result);
+      if (AGAIN) store(again + (r - u * kRows) * channels + at.channel, output);
     }
   };
   i64 r = at.last_row - 1 - at.row;

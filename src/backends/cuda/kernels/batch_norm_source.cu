@@ -28,10 +28,13 @@ struct Gradient {
     if (MORE) more = load(from_more + at);
     if (PASSING == 1) y = load(from_y + at);
   }
+  __device__ __forceinline__ S normal(int i, const Norm& norm) const {
+    return (x.of[i] - norm.mean[i]) * norm.factor[i] + norm.shift[i];
+  }
   __device__ __forceinline__ S passed(int i, const Norm& norm) const {
     S g = MORE ? rounded(dy.of[i] + more.of[i]) : dy.of[i];
     if (PASSING == 1) return y.of[i] > 0 ? g : (S)0;
-    if (PASSING == 2) return (x.of[i] - norm.mean[i]) * norm.factor[i] + norm.shift[i] > 0 ? g : (S)0;
+    if (PASSING == 2) return normal(i, norm) > 0 ? g : (S)0;
     return g;
   }
 };
