@@ -10,7 +10,8 @@ namespace varve::compiler {
 namespace {
 
 constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less is not worth the write
-constexpr std::size_t kLeastBetween = 4;                   // kernels for which it would be kept at least
+constexpr std::size_t kLeastBetween = 4;                   // kernels for which it would be kept at least,
+constexpr std::size_t kLeastShare = 8;                     // and one of so many kernels of the program
 
 class WritingAgain {
  public:
@@ -119,7 +120,8 @@ void WritingAgain::consider(std::size_t host, const ir::Value& value) {
     else
       late.push_back(reader);
   }
-  if (until < 0 || count(earlier) - until < static_cast<std::ptrdiff_t>(kLeastBetween)) return;
+  const std::size_t least = std::max(kLeastBetween, waits_for_.size() / kLeastShare);
+  if (until < 0 || count(earlier) - until < static_cast<std::ptrdiff_t>(least)) return;
   if (late.empty() || std::any_of(late.begin(), late.end(), [&](std::size_t reader) {
         return reader == host || is_cluster(reader);  // a group that reads it keeps it
       }))
