@@ -271,7 +271,7 @@ class Jax(common.Peer):
             raise Unsupported(f"this JAX finds no device called {request.device}. {error}") from error
         scope = Scope(training=True, dtype=self.dtype)
         x, _ = tasks.synthetic(request, request.batch)
-        jax.eval_shape(partial(self.network, scope, self.workload), x)
+        jax.eval_shape(lambda x: self.network(scope, self.workload, self.typed(x)), x)
         self.made, rng = scope.made, np.random.default_rng(request.seed)
         first = [[jnp.asarray(m.mean + m.deviation * rng.standard_normal(m.shape, np.float32)) for m in group]
                  for group in self.made]
