@@ -52,7 +52,7 @@ inline void expect_compiles(const std::string& part) {
     if (text.find(part) == std::string::npos) continue;
     ++found;
     if (!tried.insert(text).second) continue;
-    for (const char* arch : {"sm_80", "sm_90"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
   }
   EXPECT_GT(found, 0) << part;
 }

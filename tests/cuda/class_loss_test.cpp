@@ -94,7 +94,7 @@ TEST_F(CudaClassLoss, TheSameBitsAtEveryRun) {
 TEST(ClassLossText, Compiles) {
   for (const char* type : {"float", "bf16", "f16"})
     for (const char* vector : {"4", "1"})
-      for (const char* arch : {"sm_80", "sm_90"})
+      for (const char* arch : {"sm_80", "sm_90a"})
         EXPECT_FALSE(cuda::compile(cuda::prelude() +
                                        cuda::defines({{"T", type},
                                                       {"LOSS", "float"},

@@ -19,7 +19,7 @@ TEST(ConvTexts, CompileForEveryPass) {
 }
 
 TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
-  for (const char* arch : {"sm_80", "sm_90"})
+  for (const char* arch : {"sm_80", "sm_90a"})
     for (const char* bits : {"u16", "u32"}) {
       const std::string type = prelude() + defines({{"T", bits}}),
                         gather = kernel_text("pack") + kernel_text("extents") + kernel_text("conv_gather");

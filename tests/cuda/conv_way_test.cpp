@@ -1,29 +1,14 @@
 // Ways to compute one convolution agree.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 
-#include "backends/cuda/context.h"
 #include "backends/cuda/conv_gathered.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
-#include "varve/error.h"
+#include "cuda/products.h"
 
 namespace varve::cuda {
 namespace {
-
-bool has_gpu() {
-  static const bool found = [] {
-    try {
-      context();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
-}
 
 using Floats = std::vector<float>;
 

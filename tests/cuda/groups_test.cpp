@@ -39,7 +39,7 @@ std::vector<GroupPart> samples() {
 TEST(GroupTexts, Compile) {
   for (const GroupPart& sample : samples())
     for (const bool vectors : {true, false})
-      for (const char* arch : {"sm_80", "sm_90"})
+      for (const char* arch : {"sm_80", "sm_90a"})
         EXPECT_FALSE(compile(prelude() + text_of(sample, vectors), arch).empty()) << arch;
 }
 

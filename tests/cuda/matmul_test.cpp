@@ -183,7 +183,7 @@ TEST(OwnMatmul, CompilesForEveryType) {
   for (const std::string& text : collected_texts()) {
     if (text.find("struct MatmulShape") == std::string::npos) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
   }
   EXPECT_EQ(found, 9);
 }
@@ -209,7 +209,7 @@ TEST(OwnUpdate, Compiles) {
   for (const std::string& text : collected_texts()) {
     if (text.find("struct UpdateOperands") == std::string::npos) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
   }
   EXPECT_EQ(found, 5);
 }

@@ -327,7 +327,7 @@ TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
     const auto plan = plan_recurrence(call.shape, gpu());
     ASSERT_TRUE(plan.has_value()) << offer.op << " " << name(dtype) << " " << size.width;
     call.plan = *plan;
-    for (const char* arch : {"sm_80", "sm_90"})
+    for (const char* arch : {"sm_80", "sm_90a"})
       EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
   };
   for (const CellOffer& offer : cell_offers()) {

@@ -206,7 +206,8 @@ StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.p
       update_text(spec) +
           defines(
               {{"IN", type_name(spec.in)}, {"STEPS", cat(steps_)}, {"UNITS", cat(kUnits)}, {"STAGES", cat(stages_)}}) +
-          kernel_text("stream") + kernel_text("stream_formula") + kernel_text("stream_update"));
+          kernel_text("stream") + kernel_text("tensor_core") + kernel_text("stream_formula") +
+          kernel_text("stream_update"));
 }
 
 bool StreamUpdate::takes(const void* const* in, void* const* out) const {
@@ -261,11 +262,11 @@ std::int64_t StreamBack::lanes() const {
 StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec) {
   while (stages_ < kBackStages && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
   const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
-  function_ = Function(
-      "stream_back",
-      update_text(spec) +
-          defines({{"WEIGHTS", cat(std::count(spec.scalar.begin(), before, false))}, {"STAGES", cat(stages_)}}) +
-          kernel_text("stream") + kernel_text("stream_formula") + kernel_text("stream_back"));
+  function_ = Function("stream_back", update_text(spec) +
+                                          defines({{"WEIGHTS", cat(std::count(spec.scalar.begin(), before, false))},
+                                                   {"STAGES", cat(stages_)}}) +
+                                          kernel_text("stream") + kernel_text("tensor_core") +
+                                          kernel_text("stream_formula") + kernel_text("stream_back"));
   sum_ = Function("stream_sum", after_text(false, false, "") + kernel_text("stream_sum"));
 }
 

@@ -109,7 +109,7 @@ std::string OwnUpdate::text(int vector) const {
   return update_text(spec_) +
          defines(
              {{"MODE", cat(mode_of(spec_))}, {"IN", type_name(spec_.in)}, {"SIDE", cat(side_)}, {"VEC", cat(vector)}}) +
-         kernel_text("matmul_update");
+         kernel_text("tensor_core") + kernel_text("matmul_update");
 }
 
 void OwnUpdate::run(const void* const* in, void* const* out) {

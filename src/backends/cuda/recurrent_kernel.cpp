@@ -131,7 +131,7 @@ std::string cell_text(const CellCall& call) {
   constants.push_back({"SPLIT", number(plan.split)});
   constants.push_back({"CHAINS", number(plan.chains)});
   if (!forward) constants.push_back({"STRIPS", number(plan.strips)});
-  return defines(constants) + kernel_text("recurrent") + kernel_text("recurrent_tensor") +
+  return defines(constants) + kernel_text("recurrent") + kernel_text("tensor_core") + kernel_text("recurrent_tensor") +
          kernel_text(way + "_tensor") + kernel_text(way);
 }
 

@@ -90,30 +90,12 @@ __device__ __forceinline__ void load_chunk(const IN* x, i64 row, i64 columns, i6
   }
 }
 
-#if MODE > 0
-// d += a·b of 16 × 8 words and 8 words × 8.
-__device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-#ifdef VARVE_EMULATED
 #if MODE == 1
-  emu_mma_m16n8k8_tf32(d, a, b, d);
+#define MULTIPLY mma_tf32
 #elif MODE == 2
-  emu_mma_m16n8k16_bf16(d, a, b, d);
+#define MULTIPLY mma_bf16
 #else
-  emu_mma_m16n8k16_f16(d, a, b, d);
-#endif
-#else
-#if MODE == 1
-#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-#elif MODE == 2
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#else
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#endif
-  asm(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
-}
+#define MULTIPLY mma_f16
 #endif
 
 // A lane's part of its warp's 32 × 32, as tensor cores deal it: lane = 4 · group + member has rows group + 8 · r, and
@@ -149,7 +131,7 @@ __device__ __forceinline__ void multiply(const u32 (*a)[PITCH], const u32 (*b)[P
     for (int n = 0; n < 4; ++n) {
       const int at = column + n / 2 * 16 + group / 2 * 4 + n % 2 * 2 + group % 2;
       const u32 y[2] = {b[k + member][at], b[k + member + 4][at]};
-      for (int m = 0; m < 2; ++m) mma(sums[m][n], x[m], y);
+      for (int m = 0; m < 2; ++m) MULTIPLY(sums[m][n], x[m], y[0], y[1]);
     }
   }
 #endif

@@ -25,26 +25,12 @@ __device__ __forceinline__ OPERAND operand(float x) { return narrow<OPERAND>(x);
 
 // d += a·b of 16 × TILE and TILE × 8.
 __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-#ifdef VARVE_EMULATED
-  const u32 b[2] = {b0, b1};
 #if defined(TENSOR_TF32)
-  emu_mma_m16n8k8_tf32(d, a, b, d);
+  mma_tf32(d, a, b0, b1);
 #elif defined(TENSOR_BF16)
-  emu_mma_m16n8k16_bf16(d, a, b, d);
+  mma_bf16(d, a, b0, b1);
 #else
-  emu_mma_m16n8k16_f16(d, a, b, d);
-#endif
-#else
-#if defined(TENSOR_TF32)
-#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-#elif defined(TENSOR_BF16)
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#else
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#endif
-  asm(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  mma_f16(d, a, b0, b1);
 #endif
 }
 

@@ -165,6 +165,29 @@ __device__ __forceinline__ void multiply(float (&d)[32], Matrix a, Matrix b) {
 #undef WGMMA
 #endif
 
+// Which tiles a block has: it is number `stripe` of the stripes that a matrix is cut into, and of the blocks that share
+// the stripe number `lane` of `lanes`: it has tiles lane, lane + lanes, …, `count` of them.
+struct Share {
+  int stripe, lane, lanes, count;
+  __device__ __forceinline__ Share(int tiles, int stripes)
+      : stripe((int)blockIdx.x % stripes), lane((int)blockIdx.x / stripes), lanes((int)gridDim.x / stripes) {
+    count = (tiles - lane + lanes - 1) / lanes;
+  }
+  __device__ __forceinline__ int tile(int number) const { return lane + number * lanes; }
+};
+
+// Two barriers for each of so many stages: one ends when its tiles have come, the other when as many warps have arrived
+// there.
+__device__ __forceinline__ void prepare_barriers(u64* full, u64* free, int stages, int warps) {
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < stages; ++s) {
+      barrier_init(full + s, 1);
+      barrier_init(free + s, warps);
+    }
+    barriers_ready();
+  }
+}
+
 // To the nearest TF32, of whose word tensor cores read the upper 19 bits. NaN stays what it is.
 __device__ __forceinline__ u32 rounded(float x) {
   const u32 bits = __float_as_uint(x);

@@ -20,8 +20,8 @@ __device__ __forceinline__ void load_stage(const StreamOperands& o, unsigned cha
 }
 
 __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* memory, const float* x, i64 x_row,
-                                        float* parts, int m, i64 rows, int first_row, int lane_of_block, int lanes,
-                                        int count) {
+                                        float* parts, int m, i64 rows, const Share& share) {
+  const int first_row = share.stripe * 128;
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES, *const read = done + STAGES;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int group = lane / 4, member = lane % 4, team = warp / 4, my_row = warp % 4 * 32;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
   for (int i = 0; i < SCALARS; ++i) s[i] = *o.scalars[i];
 
   float dx[2][32] = {};
-  for (int t = team; t < count; t += 2) {
+  for (int t = team; t < share.count; t += 2) {
     const int stage = t % STAGES;
     unsigned char *const tile = memory + stage * STAGE, *const g = tile + TENSORS * TILE;
     barrier_wait(full + stage, t / STAGES);
@@ -63,7 +63,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
           for (int i = 0; i < 2; ++i)
             right[i] = rounded(*(const float*)(g + place(8 * k + 2 * member + i, 16 * half + 8 * j + group)));
 #pragma unroll
-          for (int h = 0; h < 2; ++h) multiply_add(sums[h][j], left[h][k], right);
+          for (int h = 0; h < 2; ++h) mma_tf32(sums[h][j], left[h][k], right[0], right[1]);
         }
       }
       // The old weights stay until all warps of the team have multiplied by them.
@@ -87,7 +87,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
     if (lane == 0) barrier_arrive(done + stage);
   }
 
-  parts += (i64)(2 * lane_of_block + team) * m * rows;
+  parts += (i64)(2 * share.lane + team) * m * rows;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll
@@ -106,14 +106,11 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 int tiles, int stripes) {
   extern __shared__ __align__(1024) unsigned char memory[];
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES, *const read = done + STAGES;
-  const int lane_of_block = (int)blockIdx.x / stripes, lanes = (int)gridDim.x / stripes;
-  const int first_row = (int)blockIdx.x % stripes * 128, count = (tiles - lane_of_block + lanes - 1) / lanes;
+  const Share share(tiles, stripes);
+  const int first_row = share.stripe * 128;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  prepare_barriers(full, done, STAGES, 4);
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      barrier_init(full + s, 1);
-      barrier_init(done + s, 4);
-    }
     barrier_init(read, 4);
     barrier_init(read + 1, 4);
     barriers_ready();
@@ -124,22 +121,22 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   if (warp >= 8) {
     fewer_registers<40>();
     if (warp > 8 || lane != 0) return;
-    for (int t = 0; t < count && t < STAGES; ++t)
-      load_stage(o, memory + t * STAGE, first_row, lane_of_block + t * lanes, full + t);
-    for (int t = 0; t < count; ++t) {
+    for (int t = 0; t < share.count && t < STAGES; ++t)
+      load_stage(o, memory + t * STAGE, first_row, share.tile(t), full + t);
+    for (int t = 0; t < share.count; ++t) {
       const int s = t % STAGES, last = (t + STAGES - 1) % STAGES, next = t - 1 + STAGES;
       barrier_wait(done + s, t / STAGES);
 #pragma unroll
       for (int r = 0; r < RESULTS; ++r)
-        store_tile(&o.results[r], memory + s * STAGE + r * TILE, 0, first_row, lane_of_block + t * lanes);
+        store_tile(&o.results[r], memory + s * STAGE + r * TILE, 0, first_row, share.tile(t));
       stores_end();
-      if (t == 0 || next >= count) continue;
+      if (t == 0 || next >= share.count) continue;
       stores_but_one_are_read();
-      load_stage(o, memory + last * STAGE, first_row, lane_of_block + next * lanes, full + last);
+      load_stage(o, memory + last * STAGE, first_row, share.tile(next), full + last);
     }
     stores_are_done();
   } else {
     more_registers<232>();
-    compute(o, memory, x, x_row, parts, m, rows, first_row, lane_of_block, lanes, count);
+    compute(o, memory, x, x_row, parts, m, rows, share);
   }
 }

@@ -2,8 +2,7 @@
 //   M ≤ 64; all f32, products in TF32    what follows (kernels/stream_after.cuh): where a block has whole sums
 //   ALONG 0  w[K,N]: a block has UNITS · 32 columns of it, in tiles of 32 rows
 //         1  w[N,K]: a block has 64 rows of it, in tiles of UNITS · 32 columns
-// Blocks of a stripe of w share its tiles: block b has tiles b / stripes, b / stripes + lanes, … of stripe b % stripes,
-// and where there are several such lanes, y is parts[lanes][M,N] that stream_sum adds.
+// Where several blocks share a stripe of w, y is parts[lanes][M,N] that stream_sum adds.
 
 #define WARPS (ALONG ? 4 : 8)                                  // that compute; one more brings the tiles
 #define WEIGHTS (ALONG ? UNITS * 64 * 128 : UNITS * 32 * 128)  // bytes of a tile
@@ -15,28 +14,21 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
   extern __shared__ __align__(1024) unsigned char memory[];
   unsigned char *const weights = memory, *const inputs = memory + STAGES * WEIGHTS;
   u64 *const full = (u64*)(inputs + STAGES * INPUTS), *const empty = full + STAGES;
-  const int stripe = (int)blockIdx.x % stripes, lane_of_block = (int)blockIdx.x / stripes;
-  const int lanes = (int)gridDim.x / stripes, count = (tiles - lane_of_block + lanes - 1) / lanes;
+  const Share share(tiles, stripes);
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      barrier_init(full + s, 1);
-      barrier_init(empty + s, WARPS);
-    }
-    barriers_ready();
-  }
+  prepare_barriers(full, empty, STAGES, WARPS);
   __syncthreads();
 
   if (warp == WARPS) {
     if (lane != 0) return;
-    for (int t = 0; t < count; ++t) {
-      const int s = t % STAGES, tile = lane_of_block + t * lanes;
+    for (int t = 0; t < share.count; ++t) {
+      const int s = t % STAGES, tile = share.tile(t);
       if (t >= STAGES) barrier_wait(empty + s, t / STAGES - 1);
       barrier_expect(full + s, WEIGHTS + INPUTS);
       if (ALONG)
-        load_tile<true>(weights + s * WEIGHTS, &w, 0, stripe * 64, tile * UNITS, full + s);
+        load_tile<true>(weights + s * WEIGHTS, &w, 0, share.stripe * 64, tile * UNITS, full + s);
       else
-        load_tile<true>(weights + s * WEIGHTS, &w, 0, tile * 32, stripe * UNITS, full + s);
+        load_tile<true>(weights + s * WEIGHTS, &w, 0, tile * 32, share.stripe * UNITS, full + s);
       load_tile<false>(inputs + s * INPUTS, &x, 0, 0, tile * (ALONG ? UNITS : 1), full + s);
     }
     return;
@@ -48,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
 #else
   float sums[2][32] = {};
 #endif
-  for (int t = 0; t < count; ++t) {
+  for (int t = 0; t < share.count; ++t) {
     const int s = t % STAGES;
     barrier_wait(full + s, t / STAGES);
 #if ALONG
@@ -84,18 +76,18 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
     if (lane == 0) barrier_arrive(empty + s);
   }
 
-  y += lane_of_block * (i64)m * n;
+  y += share.lane * (i64)m * n;
 #if ALONG
 #pragma unroll
   for (int j = 0; j < 8; ++j)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = 16 * warp + i / 2 * 8 + group;
-      const i64 column = stripe * 64ll + 8 * j + 2 * member + i % 2;
+      const i64 column = share.stripe * 64ll + 8 * j + 2 * member + i % 2;
       if (row < m && column < n) y[row * n + column] = finished(sums[4 * j + i], bias, column);
     }
 #else
-  const i64 column = ((i64)stripe * UNITS + warp) * 32 + 4 * group;
+  const i64 column = ((i64)share.stripe * UNITS + warp) * 32 + 4 * group;
   if (warp >= UNITS || column >= n) return;
 #pragma unroll
   for (int j = 0; j < 8; ++j)

@@ -30,33 +30,26 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
                   int stripes) {
   extern __shared__ __align__(1024) unsigned char memory[];
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES;
-  const int stripe = (int)blockIdx.x % stripes, lane_of_block = (int)blockIdx.x / stripes;
-  const int lanes = (int)gridDim.x / stripes, count = (tiles - lane_of_block + lanes - 1) / lanes;
+  const Share share(tiles, stripes);
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      barrier_init(full + s, 1);
-      barrier_init(done + s, UNITS);
-    }
-    barriers_ready();
-  }
+  prepare_barriers(full, done, STAGES, UNITS);
   __syncthreads();
 
   // One thread brings tiles and takes them back: a stage is free again when the copy engine has read it.
   if (warp == UNITS) {
     if (lane != 0) return;
-    for (int t = 0; t < count && t < STAGES; ++t)
-      load_stage(o, memory + t * STAGE, lane_of_block + t * lanes, stripe, full + t);
-    for (int t = 0; t < count; ++t) {
+    for (int t = 0; t < share.count && t < STAGES; ++t)
+      load_stage(o, memory + t * STAGE, share.tile(t), share.stripe, full + t);
+    for (int t = 0; t < share.count; ++t) {
       const int s = t % STAGES, last = (t + STAGES - 1) % STAGES, next = t - 1 + STAGES;
       barrier_wait(done + s, t / STAGES);
 #pragma unroll
       for (int r = 0; r < RESULTS; ++r)
-        store_tile(&o.results[r], memory + s * STAGE + r * TILE, 0, (lane_of_block + t * lanes) * 16, stripe * UNITS);
+        store_tile(&o.results[r], memory + s * STAGE + r * TILE, 0, (share.tile(t)) * 16, share.stripe * UNITS);
       stores_end();
-      if (t == 0 || next >= count) continue;
+      if (t == 0 || next >= share.count) continue;
       stores_but_one_are_read();
-      load_stage(o, memory + last * STAGE, lane_of_block + next * lanes, stripe, full + last);
+      load_stage(o, memory + last * STAGE, share.tile(next), share.stripe, full + last);
     }
     stores_are_done();
     return;
@@ -71,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
     for (int j = 0; j < 4; ++j)
 #pragma unroll
       for (int v = 0; v < 2; ++v) {
-        const i64 column = ((i64)stripe * UNITS + warp) * 32 + 8 * j + group;
+        const i64 column = ((i64)share.stripe * UNITS + warp) * 32 + 8 * j + group;
         const int term = 8 * k + first + 2 * v;
         right[k][j][v] = column < n && term < terms ? rounded(widen<float>(b[term * b_row + column])) : 0u;
       }
@@ -79,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
 #pragma unroll
   for (int i = 0; i < SCALARS; ++i) s[i] = *o.scalars[i];
 
-  for (int t = 0; t < count; ++t) {
+  for (int t = 0; t < share.count; ++t) {
     const int stage = t % STAGES;
     barrier_wait(full + stage, t / STAGES);
     unsigned char *const tile = memory + stage * STAGE, *const mine = tile + warp * 16 * 128;
@@ -90,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
 #pragma unroll
       for (int i = 0; i < 4; ++i) left[i] = a_word(tile + TENSORS * TILE, 8 * k + first + i / 2 * 2, i % 2 * 8 + group);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) multiply_add(sums[j], left, right[k][j]);
+      for (int j = 0; j < 4; ++j) mma_tf32(sums[j], left, right[k][j][0], right[k][j][1]);
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j)
