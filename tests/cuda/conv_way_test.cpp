@@ -5,7 +5,7 @@
 #include "backends/cuda/conv_gathered.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
-#include "cuda/products.h"
+#include "cuda/gpu_here.h"
 
 namespace varve::cuda {
 namespace {
@@ -74,7 +74,7 @@ ConvShape pixels(std::int64_t batch, std::int64_t side, std::int64_t in, std::in
 }
 
 TEST(ConvWays, AProductOfPixelsIsTheConvolution) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Floats bias = numbers(21, 3);
   for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
     for (const bool follows : {false, true}) {
@@ -163,7 +163,7 @@ ConvShape kernels(std::int64_t in, std::int64_t out, std::int64_t stride, std::i
 }
 
 TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16})
     for (const std::int64_t in : {1, 3, 4, 5, 8, 16})
       for (const std::int64_t stride : {1, 2})
@@ -179,7 +179,7 @@ TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
 }
 
 TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16})
     for (const std::int64_t in : {3, 33})
       for (const std::int64_t out : {5, 40})

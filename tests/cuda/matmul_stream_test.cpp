@@ -42,7 +42,7 @@ void expect_equal(const GemmSpec& spec) {
 }
 
 TEST(StreamGemm, ProductsOfAnySize) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     expect_equal(spec_of(64, 64, 32, along));
     expect_equal(spec_of(1, 32, 32, along));
@@ -53,7 +53,7 @@ TEST(StreamGemm, ProductsOfAnySize) {
 }
 
 TEST(StreamGemm, WithBiasAndRelu) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true})
     for (const std::int64_t n : {96, 1440})  // one block for each stripe, and several
       for (const bool relu : {false, true}) {
@@ -65,7 +65,7 @@ TEST(StreamGemm, WithBiasAndRelu) {
 }
 
 TEST(StreamGemm, WithAFunctionOfTheResult) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const expr::Expr x = expr::Expr::input(0);
   const std::string square = function_text(expr::flatten(1, {x * x}));
   for (const std::int64_t n : {96, 1440}) {
@@ -82,7 +82,7 @@ TEST(StreamGemm, WithAFunctionOfTheResult) {
 }
 
 TEST(StreamGemm, RowsThatLieApart) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     GemmSpec spec = spec_of(5, 64, 64, along);
     spec.product.a.row = 100;
@@ -92,7 +92,7 @@ TEST(StreamGemm, RowsThatLieApart) {
 }
 
 TEST(StreamGemm, NaNStaysAndNothingElseIsTouched) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     GemmSpec spec = spec_of(4, 64, 64, along);
     spec.relu = true;
@@ -162,7 +162,7 @@ void expect_updated(const UpdateSpec& spec) {
 }
 
 TEST(StreamUpdate, OfAnySize) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const int tensors : {1, 3}) {
     expect_updated(update_of(64, 64, 64, tensors));
     expect_updated(update_of(4, 32, 1, tensors));
@@ -196,7 +196,7 @@ void expect_both(const UpdateSpec& spec) {
 }
 
 TEST(StreamBack, OfAnySize) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const int tensors : {1, 3}) {
     expect_both(update_of(128, 64, 64, tensors));
     expect_both(update_of(8, 32, 1, tensors));

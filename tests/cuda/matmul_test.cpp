@@ -215,7 +215,7 @@ TEST(OwnUpdate, Compiles) {
 }
 
 TEST(OwnMatmul, AnyStrides) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   Product p{.batch = {2, 3}, .m = 70, .n = 65, .k = 33};
   p.a = {{0, 70 * 33}, 1, 70};
   p.b = {{65 * 33 * 2, 0}, 65 * 2, 2};
@@ -228,7 +228,7 @@ TEST(OwnMatmul, AnyStrides) {
 }
 
 TEST(OwnMatmul, BiasAndRelu) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Product p = dense(9, 7, 5, false, true, 2);
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(7, 11);
   std::vector<double> wanted = by_rows(p, a, b);
@@ -240,7 +240,7 @@ TEST(OwnMatmul, BiasAndRelu) {
 }
 
 TEST(OwnMatmul, AddsToWhatIsThere) {
-  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Product p = dense(9, 7, 0, false, false, 0), q = dense(9, 7, 5, true, false, 0);
   const auto start = counted(9 * 7, 7), a = counted(45, 3), b = counted(35, 5);
   const std::vector<double> product = by_rows(q, a, b);

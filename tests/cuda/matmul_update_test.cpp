@@ -114,13 +114,15 @@ TEST_F(CudaUpdate, OnTensorCores) {
 // A layer x·w, both of its gradients for a target, and a step: the gradient of x, and w.
 class TwoGradients {
  public:
-  explicit TwoGradients(std::string device, bool read_again = false)
+  enum Also { nothing, weights, rate };  // what else there is: a late reader of w, or a rate that follows from dx
+  explicit TwoGradients(std::string device, Also also = nothing)
       : w_("w", values({2048, 4096}, 2) * 0.1f),
         program_(detail::compile(
-            [this, read_again](const Tensors& t) {
+            [this, also](const Tensors& t) {
               const Tensor w = w_, g = matmul(t[0], w) - t[1], dx = matmul(g, w, {.transpose_b = true});
-              w_.assign(sgd_update(w, matmul(t[0], g, {.transpose_a = true}), {}, 0.05).parameter);
-              return read_again ? Tensors{dx, sum(w)} : Tensors{dx};
+              const Operand step = also == rate ? Operand(0.05f / (1.0f + sum(square(dx)))) : Operand(0.05);
+              w_.assign(sgd_update(w, matmul(t[0], g, {.transpose_a = true}), {}, step).parameter);
+              return also == weights ? Tensors{dx, sum(w)} : Tensors{dx};
             },
             {.device = std::move(device), .tf32 = true})) {}
 
@@ -143,7 +145,9 @@ TEST_F(CudaUpdate, LargeWeightsAreReadOnceForBothGradients) {
   expect_kernel(cuda.text(), "matmul+sgd_update+input gradient  <-");
   expect_close(cuda.run(), reference.run(), cuda.text(), 4e-3);
   // What else reads the weights must not find them changed.
-  expect_no_kernel(TwoGradients("cuda", true).text(), "input gradient  <-");
+  expect_no_kernel(TwoGradients("cuda", TwoGradients::weights).text(), "input gradient  <-");
+  // An update that waits for the gradient of the input cannot be computed with it.
+  expect_no_kernel(TwoGradients("cuda", TwoGradients::rate).text(), "input gradient  <-");
 }
 
 TEST_F(CudaUpdate, AKnownRateAndAnyOrderOfThePlainStep) {

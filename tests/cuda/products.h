@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/matmul_product.h"
-#include "varve/error.h"
+#include "cuda/gpu_here.h"
 
 namespace varve::cuda {
 
@@ -48,18 +49,6 @@ inline Product dense(std::int64_t m, std::int64_t n, std::int64_t k, bool turned
   p.b = turned_b ? MatrixStrides{{}, 1, k + gap} : MatrixStrides{{}, n + gap, 1};
   p.c = {{}, n, 1};
   return p;
-}
-
-inline bool has_gpu() {
-  static const bool found = [] {
-    try {
-      context();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
 }
 
 class OnGpu {

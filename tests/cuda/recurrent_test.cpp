@@ -1,14 +1,12 @@
 // Recurrent kernels in every layout over the multiprocessors, whatever the planner would choose: against plain loops in
 // double. Without a GPU they are compiled only.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 #include <random>
 
-#include "backends/cuda/context.h"
 #include "backends/cuda/recurrent.h"
 #include "base/text.h"
+#include "cuda/gpu_here.h"
 
 namespace varve::cuda {
 namespace {
@@ -176,18 +174,6 @@ Problem solve(const CellOffer& offer, const Sizes& size, bool ragged, bool relu)
 
 // ---- on the GPU
 
-bool gpu_is_there() {
-  static const bool opened = [] {
-    try {
-      context();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return opened;
-}
-
 std::shared_ptr<ir::Remote> on_gpu(const void* data, std::size_t bytes) {
   auto memory = context().allocate(bytes);
   context().upload(memory->address, data, bytes, context().mark().get());
@@ -270,20 +256,20 @@ void expect_right_everywhere(const Sizes& size, const std::vector<RecurrentPlan>
 }
 
 TEST(RecurrentKernels, OneBlockForAllUnits) {
-  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   expect_right_everywhere({5, 7, 13}, {{.rows = 1}, {.rows = 8, .lanes = 2, .outputs = 4}}, false);
   expect_right_everywhere({3, 9, 6}, {{.rows = 4, .lanes = 4, .outputs = 2}, {.rows = 2, .lanes = 32, .outputs = 8}},
                           true);
 }
 
 TEST(RecurrentKernels, BlocksThatExchangeStates) {
-  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   expect_right_everywhere({5, 7, 13}, {{.rows = 4, .group = 2, .lanes = 4, .outputs = 2}}, true);
   expect_right_everywhere({4, 5, 11}, {{.rows = 1, .group = 4, .lanes = 2}}, false);
 }
 
 TEST(RecurrentKernels, WeightsInSharedMemory) {
-  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   expect_right_everywhere({2, 3, 100}, {{.rows = 4, .lanes = 4, .outputs = 2}}, false, false);
 }
 
@@ -300,7 +286,7 @@ void expect_right_by_tensor_cores(const Sizes& size, const std::vector<Recurrent
 }
 
 TEST(RecurrentKernels, TensorCores) {
-  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   expect_right_by_tensor_cores({4, 7, 21}, {{.rows = 4}, {.rows = 8, .split = 2, .strips = 2}}, true, Tensor::tf32);
   expect_right_by_tensor_cores({3, 19, 37}, {{.rows = 16, .split = 2}}, false, Tensor::bf16);
   expect_right_by_tensor_cores({3, 9, 20}, {{.rows = 4, .split = 2}, {.rows = 16}}, false, Tensor::f16);
@@ -309,12 +295,12 @@ TEST(RecurrentKernels, TensorCores) {
 }
 
 TEST(RecurrentKernels, FragmentsInSharedMemory) {
-  if (!gpu_is_there()) GTEST_SKIP() << "needs a GPU";
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
   expect_right_by_tensor_cores({2, 5, 100}, {{.rows = 4}}, false, Tensor::tf32);
 }
 
 TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
-  if (gpu_is_there()) GTEST_SKIP() << "its kernels are compiled when they run";
+  if (has_gpu()) GTEST_SKIP() << "its kernels are compiled when they run";
   const auto expect_to_compile = [](const CellOffer& offer, const Sizes& size, DType dtype, Tensor tensor) {
     CellCall call{.offer = offer, .dtype = dtype, .lengths = i32};
     call.shape = {.way = offer.way,

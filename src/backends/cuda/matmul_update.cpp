@@ -227,6 +227,12 @@ bool are_read_last(const Site& site, const ir::Value& weights, const ir::Value& 
          });
 }
 
+// Whether something that the update reads, such as a rate that follows the gradients' size, is computed from it.
+bool waits_for(const Claim& update, const ir::Node& input_gradient) {
+  return std::any_of(update.inputs.begin(), update.inputs.end(),
+                     [&](const ir::Value& in) { return match::is_computed_from(in, &input_gradient); });
+}
+
 // As contiguous tensors will have it.
 UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t terms) {
   Product& p = spec.product;
@@ -288,8 +294,8 @@ void claim_back(const Site& site, std::vector<Claim>& claims) {
     const auto weights = std::find(claim.inputs.begin() + 2, claim.inputs.end(), w);
     if (weights == claim.inputs.end()) continue;
     const UpdateSpec spec = with_product(offer->ways.spec, w.type().shape, type.shape[0]);
-    if (!StreamBack::is_worth_trying(spec) || !StreamBack::refusal(spec).empty() || !are_read_last(site, w, g, claim))
-      continue;
+    if (!StreamBack::is_worth_trying(spec) || !StreamBack::refusal(spec).empty()) continue;
+    if (!are_read_last(site, w, g, claim) || waits_for(claim, site.node())) continue;
     claim.kernel += "+input gradient";
     claim.nodes.push_back(site.root());
     claim.outputs.push_back({site.root(), 0});
