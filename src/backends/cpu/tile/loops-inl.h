@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <cstring>
 
 #include "backends/cpu/tile/kernels.h"
 
@@ -19,14 +20,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 using Tag = hn::ScalableTag<T>;
 
-// The last n < Lanes(d) elements, zeros above; touches no memory past them.
+// The last n < Lanes(d) elements, zeros above; touches no memory past them. Elements of one or two bytes go through a
+// copy: AVX2 has no masks for those, and Highway would read and write the whole vector.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_tail(D d, const T* from, std::size_t n) {
-  return hn::MaskedLoad(hn::FirstN(d, n), d, from);
+  if constexpr (sizeof(T) < 4) {
+    HWY_ALIGN T some[hn::MaxLanes(D())] = {};
+    std::memcpy(some, from, n * sizeof(T));
+    return hn::Load(d, some);
+  } else {
+    return hn::MaskedLoad(hn::FirstN(d, n), d, from);
+  }
 }
 template <class D, class V, class T = hn::TFromD<D>>
 HWY_INLINE void store_tail(D d, V v, T* to, std::size_t n) {
-  hn::BlendedStore(v, hn::FirstN(d, n), d, to);
+  if constexpr (sizeof(T) < 4) {
+    HWY_ALIGN T some[hn::MaxLanes(D())];
+    hn::Store(v, d, some);
+    std::memcpy(to, some, n * sizeof(T));
+  } else {
+    hn::BlendedStore(v, hn::FirstN(d, n), d, to);
+  }
 }
 
 // True for NaN, unlike Highway's Ne, whose comparison is ordered on AVX-512.
