@@ -6,6 +6,7 @@
 #include "varve/data.h"
 #include "varve/io.h"
 #include "varve/kernel.h"
+#include "varve/memory.h"
 #include "varve/nn.h"
 #include "varve/ops.h"
 #include "varve/optim.h"

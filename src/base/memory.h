@@ -6,14 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "varve/error.h"
+#include "varve/memory.h"
 
 namespace varve {
-
-class OutOfMemory : public Error {
- public:
-  using Error::Error;
-};
 
 // 64-byte aligned; from 2 MiB on, aligned to 2 MiB and offered to the kernel for huge pages. Never null, also for
 // 0 bytes; contents are undefined. Throws OutOfMemory. `bytes` given to release must be that given to allocate.

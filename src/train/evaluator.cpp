@@ -7,6 +7,7 @@
 
 #include "train/clock.h"
 #include "train/interrupt.h"
+#include "varve/memory.h"
 #include "varve/ops.h"
 
 namespace varve::train {
@@ -105,7 +106,6 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
 }
 
 void Evaluator::prepare() {
-  if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
   program_.emplace(
       [this](const Tensor& x, const Tensor& y) {
         const nn::Precision precision(options_.precision.dtype);
@@ -116,16 +116,36 @@ void Evaluator::prepare() {
       held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
 }
 
-Score Evaluator::run() {
-  const auto start = std::chrono::steady_clock::now();
-  if (!program_) prepare();
-  model_.reset_state();
+Totals Evaluator::measured() {
   Totals totals(options_.metrics);
+  model_.reset_state();
   data::Loader loader(held_ ? held_->rows() : dataset_,
                       {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers});
   for (data::Batch& batch : loader) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
   totals.settle();
   model_.reset_state();
+  return totals;
+}
+
+// What is read batch by batch needs less of a device's memory than what is held there.
+Totals Evaluator::measured_somehow() {
+  try {
+    return measured();
+  } catch (const OutOfMemory&) {
+    if (!held_) throw;
+    held_.reset();
+    prepare();
+    return measured();
+  }
+}
+
+Score Evaluator::run() {
+  const auto start = std::chrono::steady_clock::now();
+  if (!program_) {
+    if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
+    prepare();
+  }
+  const Totals totals = measured_somehow();
   Score score;
   score.values = totals.values();
   score.loss = score.values[0].second;

@@ -57,6 +57,8 @@ class Evaluator {
 
  private:
   void prepare();  // at the first run: the device is known
+  Totals measured();
+  Totals measured_somehow();
 
   nn::Module& model_;
   data::Dataset dataset_;

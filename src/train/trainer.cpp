@@ -10,6 +10,7 @@
 #include "train/interrupt.h"
 #include "train/run_folder.h"
 #include "varve/io.h"
+#include "varve/memory.h"
 
 namespace varve::train {
 namespace {
@@ -122,6 +123,14 @@ void Trainer::prepare_step() {
   if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
 }
 
+// The step needs the memory more.
+void Trainer::let_data_go() {
+  progress_->note("the training data and a step do not fit on " + device() +
+                  " together: batches are copied one by one");
+  held_.reset();
+  step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
+}
+
 void Trainer::prepare_folder() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -231,7 +240,13 @@ bool Trainer::train_epoch() {
   data::Loader batches = loader();
   for (const data::Batch& batch : batches) {
     const bool complete = completes_step();
-    train_batch(*step_, batch, totals);
+    try {
+      train_batch(*step_, batch, totals);
+    } catch (const OutOfMemory&) {
+      if (!held_) throw;
+      let_data_go();
+      return train_epoch();
+    }
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);

@@ -37,6 +37,7 @@ class Trainer : public Session {
   void resume();
   TrainStep::Parts parts(bool check_layers);
   void prepare_step();
+  void let_data_go();
 
   bool train_epoch();           // false: interrupted before its end
   data::Loader loader() const;  // of what is left of the present epoch

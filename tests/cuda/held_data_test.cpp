@@ -5,7 +5,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "backends/cuda/context.h"
 #include "cuda/on_cuda.h"
 #include "temporary_folder.h"
 #include "varve/varve.h"
@@ -16,24 +19,26 @@ namespace {
 // Pictures in three classes; counts how often one is read.
 class Pictures final : public data::Source {
  public:
-  explicit Pictures(std::int64_t size, std::int64_t broken = -1) : size_(size), broken_(broken) {}
+  explicit Pictures(std::int64_t size, std::int64_t broken = -1, std::int64_t side = 4)
+      : size_(size), broken_(broken), side_(side) {}
   std::int64_t size() const override { return size_; }
-  TensorType x() const override { return {f32, {4, 4, 1}}; }
+  TensorType x() const override { return {f32, {side_, side_, 1}}; }
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
     if (++reads == stop_at) raise(SIGTERM);
-    float pixels[16];
-    for (int i = 0; i < 16; ++i) pixels[i] = std::sin(static_cast<float>(index * 16 + i));
+    std::vector<float> pixels(static_cast<std::size_t>(side_ * side_));
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = std::sin(static_cast<float>(index * 16 + static_cast<std::int64_t>(i)));
     if (index == broken_) pixels[3] = NAN;
     const auto target = static_cast<std::int32_t>(pixels[0] > 0.3f ? 2 : pixels[1] > 0 ? 1 : 0);
-    std::memcpy(x, pixels, sizeof pixels);
+    std::memcpy(x, pixels.data(), pixels.size() * sizeof(float));
     std::memcpy(y, &target, sizeof target);
   }
   mutable std::atomic<std::int64_t> reads = 0;
   std::int64_t stop_at = -1;  // the user stops the run at this read
 
  private:
-  std::int64_t size_, broken_;
+  std::int64_t size_, broken_, side_;
 };
 
 data::Dataset set_of(const std::shared_ptr<Pictures>& pictures) {
@@ -64,6 +69,40 @@ train::FitOptions options(const data::Dataset& validation) {
 void expect_same(const train::History& a, const train::History& b) {
   ASSERT_EQ(a.epochs.size(), b.epochs.size());
   for (std::size_t i = 0; i < a.epochs.size(); ++i) EXPECT_EQ(a.epochs[i].values, b.epochs[i].values) << "epoch " << i;
+}
+
+// An emulated GPU has as much memory as is taken now and so many bytes more.
+class LittleMemory {
+ public:
+  explicit LittleMemory(std::size_t bytes) {
+    setenv("VARVE_EMULATOR_BYTES", "1", 1);
+    // An allocation that fails gives back first what was kept for later.
+    EXPECT_THROW(full({std::int64_t{1} << 25}, 1).to_vector<float>(), OutOfMemory);
+    unsetenv("VARVE_EMULATOR_BYTES");
+    std::size_t free = 0, total = 0;
+    cuda::context().make_current();
+    EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
+    setenv("VARVE_EMULATOR_BYTES", std::to_string(total - free + bytes).c_str(), 1);
+  }
+  ~LittleMemory() { unsetenv("VARVE_EMULATOR_BYTES"); }
+  LittleMemory(const LittleMemory&) = delete;
+  LittleMemory& operator=(const LittleMemory&) = delete;
+};
+
+TEST_F(OnDevice, DataThatDoesNotFitBesideTheStepIsNotHeld) {
+  if (cuda::context().gpu().name.find("Emulated") == std::string::npos)
+    GTEST_SKIP() << "for an emulated GPU, whose memory can be made small";
+  const auto pictures = std::make_shared<Pictures>(600, -1, 64), others = std::make_shared<Pictures>(40, -1, 64);
+  const auto trained = [&] {
+    nn::Sequential model = network();
+    pictures->reads = others->reads = 0;
+    return train::fit(model, set_of(pictures), options(set_of(others)));
+  };
+  const train::History held = trained();
+  EXPECT_EQ(pictures->reads, 600);
+  const LittleMemory little(std::size_t{8} << 20);  // the data has 9.8 MB
+  expect_same(trained(), held);
+  EXPECT_EQ(pictures->reads, 4 * 600);  // once to be held, and then in each epoch
 }
 
 TEST_F(OnDevice, HeldDataIsReadOnceAndGivesTheSameBits) {
