@@ -34,7 +34,11 @@ const std::vector<Lever>& levers() {
        .doc = "the fastest of the algorithms that a GPU's libraries propose instead of the first",
        .gpu_only = true},
       {.name = "streams",
-       .doc = "products of few rows by kernels through which large weights stream once (compute capability 9.0)",
+       .doc = "our kernels for products of few rows with large weights, and convolutions in TF32 (compute capability "
+              "9.0)",
+       .gpu_only = true},
+      {.name = "overlap",
+       .doc = "kernels of a recorded step begin before those they follow have ended (compute capability 9.0)",
        .gpu_only = true},
       {.name = "same-bits",
        .doc = "sums of a GPU's libraries in a fixed order, where one that varies may be faster",

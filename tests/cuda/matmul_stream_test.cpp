@@ -3,6 +3,7 @@
 #include "backends/cuda/matmul_stream.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -13,6 +14,15 @@ namespace {
 
 GemmSpec spec_of(std::int64_t m, std::int64_t n, std::int64_t k, bool along) {
   return {.product = dense(m, n, k, false, along, 0), .tf32 = true};
+}
+GemmSpec half_spec_of(std::int64_t m, std::int64_t n, std::int64_t k, DType in) {
+  return {.product = dense(m, n, k, false, false, 0), .in = in, .out = in, .wide_b = true, .early = true};
+}
+
+// Weights of f32 that bf16 and f16 round to the whole numbers x.
+std::vector<double> near(std::vector<double> x) {
+  for (double& number : x) number *= 1 + std::ldexp(1, -12);
+  return x;
 }
 
 struct Streamed {
@@ -28,10 +38,11 @@ Streamed streamed(const GemmSpec& spec, const std::string& function = "") {
     if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
   }
   const StreamGemm gemm(spec, function);
-  const OnGpu left(floats(a)), right(floats(b)), more(floats(bias)), c(std::vector<float>(wanted.size(), -1));
+  const OnGpu left(floats(a), spec.in), right(floats(spec.wide_b ? near(b) : b)), more(floats(bias), spec.in);
+  const OnGpu c(std::vector<float>(wanted.size(), -1), spec.out);
   const OnGpu scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 4));
   gemm.run({.a = left.get(), .b = right.get(), .bias = more.get(), .c = c.get(), .scratch = scratch.get()});
-  return {c.read(), floats(wanted)};
+  return {c.read(), rounded(wanted, spec.out)};
 }
 
 void expect_equal(const GemmSpec& spec) {
@@ -50,6 +61,21 @@ TEST(StreamGemm, ProductsOfAnySize) {
     expect_equal(spec_of(64, 512, 1024, along));  // more tiles than stages, several blocks for a stripe
   }
   expect_equal(spec_of(3, 100, 96, true));
+}
+
+TEST(StreamGemm, WeightsOfF32ForProductsOf16Bits) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType in : {bf16, f16}) {
+    expect_equal(half_spec_of(64, 64, 32, in));
+    expect_equal(half_spec_of(1, 32, 32, in));
+    expect_equal(half_spec_of(17, 288, 160, in));
+    expect_equal(half_spec_of(64, 512, 1024, in));
+    for (const std::int64_t n : {96, 1440}) {
+      GemmSpec spec = half_spec_of(9, n, 128, in);
+      spec.bias = spec.relu = true;
+      expect_equal(spec);
+    }
+  }
 }
 
 TEST(StreamGemm, WithBiasAndRelu) {
@@ -114,6 +140,9 @@ TEST(StreamGemm, RefusesWhatItCannotRead) {
   GemmSpec exact = spec_of(64, 64, 64, false);
   exact.tf32 = false;
   EXPECT_NE(StreamGemm::refusal(exact), "");
+  GemmSpec narrow = half_spec_of(64, 64, 64, bf16);
+  narrow.wide_b = false;
+  EXPECT_NE(StreamGemm::refusal(narrow), "");
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
   EXPECT_TRUE(StreamGemm::takes({.a = at(32), .b = at(64), .c = at(16), .scratch = at(256)}));
   EXPECT_FALSE(StreamGemm::takes({.a = at(36), .b = at(64), .c = at(16), .scratch = at(256)}));
@@ -178,9 +207,11 @@ void expect_both(const UpdateSpec& spec) {
   ASSERT_EQ(StreamBack::refusal(spec), "");
   const auto x = counted(p.k * p.m, 3), g = counted(p.k * p.n, 5), w = counted(p.m * p.n, 7);
   const auto gradient = by_rows(p, x, g), dx = by_rows(dense(p.k, p.m, p.n, false, true, 0), g, w);
-  const OnGpu left(floats(x)), right(floats(g)), rate({0.5f}), result(std::vector<float>(dx.size(), -1));
+  const auto wide = spec.in == f32 ? w : near(w);
+  const OnGpu left(floats(x), spec.in), right(floats(g), spec.in), rate({0.5f});
+  const OnGpu result(std::vector<float>(dx.size(), -1), spec.in);
   std::vector<OnGpu> state;
-  for (const int step : {7, 11, 13}) state.emplace_back(floats(counted(p.m * p.n, step)));
+  for (const auto& tensor : {wide, counted(p.m * p.n, 11), counted(p.m * p.n, 13)}) state.emplace_back(floats(tensor));
   const void* in[] = {left.get(), right.get(), state[0].get(), rate.get(), state[1].get(), state[2].get()};
   std::vector<void*> out{state[0].get(), state[1].get(), state[2].get()};
   out.resize(spec.code.outputs.size());
@@ -189,10 +220,10 @@ void expect_both(const UpdateSpec& spec) {
   const OnGpu scratch(std::vector<float>(back.scratch_bytes() / 4));
   EXPECT_TRUE(back.takes(in, out.data()));
   back.run(in, out.data(), scratch.get());
-  std::vector<double> wanted = w;
-  for (std::size_t i = 0; i < w.size(); ++i) wanted[i] = w[i] - 0.5 * (gradient[i] + w[i]);
+  std::vector<double> wanted = wide;
+  for (std::size_t i = 0; i < w.size(); ++i) wanted[i] = wide[i] - 0.5 * (gradient[i] + wide[i]);
   EXPECT_EQ(state[0].read(), floats(wanted));
-  EXPECT_EQ(result.read(), floats(dx));
+  EXPECT_EQ(result.read(), rounded(dx, spec.in));
 }
 
 TEST(StreamBack, OfAnySize) {
@@ -203,6 +234,17 @@ TEST(StreamBack, OfAnySize) {
     expect_both(update_of(200, 288, 17, tensors));
     expect_both(update_of(128, 1024, 40, tensors));  // more tiles than stages
   }
+}
+
+TEST(StreamBack, OfFactorsOf16Bits) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType in : {bf16, f16})
+    for (const auto& [m, n, k] : {std::array{128, 64, 64}, {8, 32, 1}, {200, 288, 17}, {128, 1024, 40}}) {
+      UpdateSpec spec = update_of(m, n, k, m == 200 ? 3 : 1);
+      spec.in = in;
+      spec.early = true;
+      expect_both(spec);
+    }
 }
 
 TEST(StreamUpdate, RefusesWhatItCannotRead) {
@@ -221,15 +263,16 @@ TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
     UpdateSpec spec = update_of(2048, 2048, 64, 3);
     spec.in = in;
     const StreamUpdate update(spec);
+    const StreamBack back(spec, 0);
+    if (in != f32) const StreamGemm gemm(half_spec_of(64, 2048, 2048, in));
   }
-  const StreamBack back(update_of(2048, 2048, 64, 1), 0);
   int found = 0;
   for (const std::string& text : collected_texts()) {
     if (text.find("stream_") == std::string::npos) continue;
     ++found;
     EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
   }
-  EXPECT_EQ(found, 7);
+  EXPECT_EQ(found, 13);  // 4 products, 3 sums, 3 updates, 3 of both gradients
 }
 
 }  // namespace

@@ -115,20 +115,21 @@ TEST_F(CudaUpdate, OnTensorCores) {
 class TwoGradients {
  public:
   enum Also { nothing, weights, rate };  // what else there is: a late reader of w, or a rate that follows from dx
-  explicit TwoGradients(std::string device, Also also = nothing)
+  explicit TwoGradients(std::string device, Also also = nothing, DType products = f32)
       : w_("w", values({2048, 4096}, 2) * 0.1f),
         program_(detail::compile(
-            [this, also](const Tensors& t) {
-              const Tensor w = w_, g = matmul(t[0], w) - t[1], dx = matmul(g, w, {.transpose_b = true});
+            [this, also, products](const Tensors& t) {
+              const Tensor w = Tensor(w_).to(products), x = t[0].to(products);
+              const Tensor g = matmul(x, w) - t[1].to(products), dx = matmul(g, w, {.transpose_b = true});
               const Operand step = also == rate ? Operand(0.05f / (1.0f + sum(square(dx)))) : Operand(0.05);
-              w_.assign(sgd_update(w, matmul(t[0], g, {.transpose_a = true}), {}, step).parameter);
+              w_.assign(sgd_update(w_, matmul(x, g, {.transpose_a = true}).to(f32), {}, step).parameter);
               return also == weights ? Tensors{dx, sum(w)} : Tensors{dx};
             },
             {.device = std::move(device), .tf32 = true})) {}
 
   std::string text() { return detail::text(*program_, in_); }
   std::vector<float> run() {
-    std::vector<float> dx = call(*program_, in_)[0].to_vector<float>(), w = w_.value().to_vector<float>();
+    std::vector<float> dx = call(*program_, in_)[0].to(f32).to_vector<float>(), w = w_.value().to_vector<float>();
     dx.insert(dx.end(), w.begin(), w.end());
     return dx;
   }
@@ -148,6 +149,18 @@ TEST_F(CudaUpdate, LargeWeightsAreReadOnceForBothGradients) {
   expect_no_kernel(TwoGradients("cuda", TwoGradients::weights).text(), "input gradient  <-");
   // An update that waits for the gradient of the input cannot be computed with it.
   expect_no_kernel(TwoGradients("cuda", TwoGradients::rate).text(), "input gradient  <-");
+}
+
+// Weights for products of 16 bits are rounded on their way, where all who want them so can do that.
+TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
+  TwoGradients cuda("cuda", TwoGradients::nothing, bf16), reference("reference", TwoGradients::nothing, bf16);
+  const std::string text = cuda.text();
+  expect_kernel(text, "stream matmul  <-");
+  expect_kernel(text, "matmul+sgd_update+input gradient  <-");
+  expect_close(cuda.run(), reference.run(), text, 2e-2);
+  const std::string shared = TwoGradients("cuda", TwoGradients::weights, bf16).text();
+  expect_no_kernel(shared, "stream matmul  <-");
+  expect_no_kernel(shared, "input gradient  <-");
 }
 
 TEST_F(CudaUpdate, AKnownRateAndAnyOrderOfThePlainStep) {

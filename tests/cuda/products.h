@@ -9,6 +9,7 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/matmul_product.h"
+#include "base/convert.h"
 #include "cuda/gpu_here.h"
 
 namespace varve::cuda {
@@ -53,23 +54,38 @@ inline Product dense(std::int64_t m, std::int64_t n, std::int64_t k, bool turned
 
 class OnGpu {
  public:
-  explicit OnGpu(const std::vector<float>& x) : memory_(context().allocate(x.size() * 4)), size_(x.size()) {
-    context().upload(memory_->address, x.data(), x.size() * 4, nullptr);
+  explicit OnGpu(const std::vector<float>& x, DType dtype = f32)
+      : memory_(context().allocate(x.size() * size_of(dtype))), size_(x.size()), dtype_(dtype) {
+    std::vector<std::byte> bytes(memory_->bytes);
+    for (std::size_t i = 0; i < size_; ++i) store_f(bytes.data(), dtype_, static_cast<std::int64_t>(i), x[i]);
+    context().upload(memory_->address, bytes.data(), bytes.size(), nullptr);
   }
-  float* get() const { return static_cast<float*>(memory_->address); }
+  void* get() const { return memory_->address; }
   std::vector<float> read() const {
     std::vector<std::byte> bytes(memory_->bytes);
     memory_->fetch(bytes.data());
-    std::vector<float> x(size_);
-    std::memcpy(x.data(), bytes.data(), size_ * 4);
+    std::vector<float> x;
+    for (std::size_t i = 0; i < size_; ++i)
+      x.push_back(static_cast<float>(load_f(bytes.data(), dtype_, static_cast<std::int64_t>(i))));
     return x;
   }
 
  private:
   std::shared_ptr<ir::Remote> memory_;
   std::size_t size_;
+  DType dtype_;
 };
 
 inline std::vector<float> floats(const std::vector<double>& x) { return {x.begin(), x.end()}; }
+// As the type has them.
+inline std::vector<float> rounded(const std::vector<double>& x, DType dtype) {
+  std::vector<float> result;
+  for (const double number : x) {
+    std::byte bytes[8];
+    store_f(bytes, dtype, 0, number);
+    result.push_back(static_cast<float>(load_f(bytes, dtype, 0)));
+  }
+  return result;
+}
 
 }  // namespace varve::cuda

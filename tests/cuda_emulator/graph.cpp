@@ -11,8 +11,8 @@ CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, unsigned long long
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
-  for (const Work& node : exec->nodes)
-    if (CUresult status = submit(stream, node); status != CUDA_SUCCESS) return status;
+  for (const auto& node : exec->nodes)
+    if (CUresult status = submit(stream, node->type, node->work); status != CUDA_SUCCESS) return status;
   return CUDA_SUCCESS;
 }
 
@@ -28,15 +28,19 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The handles can be counted but not looked into.
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
   if (!graph || !count) return CUDA_ERROR_INVALID_VALUE;
   if (!nodes) {
     *count = graph->nodes.size();
     return CUDA_SUCCESS;
   }
-  for (size_t i = 0; i < *count; ++i)
-    nodes[i] = i < graph->nodes.size() ? reinterpret_cast<CUgraphNode>(&graph->nodes[i]) : nullptr;
+  for (size_t i = 0; i < *count; ++i) nodes[i] = i < graph->nodes.size() ? graph->nodes[i].get() : nullptr;
   *count = std::min(*count, graph->nodes.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  if (!node || !type) return CUDA_ERROR_INVALID_VALUE;
+  *type = node->type;
   return CUDA_SUCCESS;
 }

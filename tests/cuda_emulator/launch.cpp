@@ -22,6 +22,7 @@ struct Launch {
   EmuIndex blocks, threads;
   unsigned dynamic_shared;
   bool cooperative;
+  bool overlaps = false;  // may begin before what it follows has ended, and must wait for that itself
 };
 
 // The values of a launch's parameters, kept for when the launch runs.
@@ -111,7 +112,13 @@ void run_blocks(Grid& grid, const Launch& launch, unsigned long long first, unsi
                    static_cast<unsigned>(i / grid.blocks.x / grid.blocks.y)};
     block.dynamic_shared = shared.prepare();
     block.dynamic_shared_bytes = launch.dynamic_shared;
+    block.waited_for_earlier = 0;
     run.run(block);
+    if (launch.overlaps && !block.waited_for_earlier) {
+      std::fprintf(stderr, "CUDA emulator: kernel %s may begin before earlier ones have ended, and does not wait\n",
+                   grid.kernel_name);
+      grid.outcome = Outcome::failed;
+    }
     if (!shared.overrun()) continue;
     std::fprintf(stderr, "CUDA emulator: kernel %s wrote past the end of its dynamic shared memory (%u bytes)\n",
                  grid.kernel_name, launch.dynamic_shared);
@@ -181,7 +188,7 @@ std::vector<void*> unpack(CUfunction function, void** extra) {
   return values;
 }
 
-CUresult launch_on(CUstream stream, const Launch& launch, void** values, void** extra) {
+CUresult launch_on(CUstream stream, Launch launch, void** values, void** extra) {
   if (CUresult refused = check(launch); refused != CUDA_SUCCESS) return refused;
   std::vector<void*> unpacked;
   if (!values) {
@@ -190,7 +197,8 @@ CUresult launch_on(CUstream stream, const Launch& launch, void** values, void** 
     if (unpacked.size() != launch.function->kernel->count) return CUDA_ERROR_INVALID_VALUE;
   }
   auto arguments = std::make_shared<const Arguments>(*launch.function->kernel, values);
-  return submit(stream, [=] { return run(launch, arguments->pointers()); });
+  launch.overlaps = next_overlaps(stream);
+  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, [=] { return run(launch, arguments->pointers()); });
 }
 
 }  // namespace

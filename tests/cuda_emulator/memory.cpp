@@ -100,7 +100,7 @@ CUresult copy_now(void* to, const void* from, size_t bytes) {
 
 CUresult copy_on(CUstream stream, void* to, const void* from, size_t bytes) {
   if (bytes != 0 && (!to || !from)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, [=] { return copy(to, from, bytes); });
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, [=] { return copy(to, from, bytes); });
 }
 
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
@@ -108,7 +108,7 @@ void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 template <class T>
 CUresult fill_on(CUstream stream, CUdeviceptr to, T value, size_t count) {
   if (count != 0 && (!to || to % sizeof(T) != 0)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, [=] {
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEMSET, [=] {
     for (size_t i = 0; i < count; ++i) std::memcpy(static_cast<T*>(pointer(to)) + i, &value, sizeof(T));
     return CUDA_SUCCESS;
   });

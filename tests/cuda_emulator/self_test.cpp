@@ -222,6 +222,49 @@ void cooperative() {
          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
+const std::string kFollowers = R"(
+extern "C" __global__ void waits(float* x) { emu_wait_for_earlier(); x[threadIdx.x] += 1; }
+extern "C" __global__ void does_not_wait(float* x) { x[threadIdx.x] += 1; }
+)";
+
+// What is captured next on the stream begins before the last has ended.
+CUresult overlap_next(CUstream stream) {
+  CUstreamCaptureStatus status;
+  const CUgraphNode* nodes;
+  size_t count = 0;
+  OK(cuStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &count));
+  EXPECT(count == 1);
+  CUgraphNode last = nodes[0];
+  CUgraphEdgeData edge{};
+  edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return cuStreamUpdateCaptureDependencies(stream, &last, &edge, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+}
+
+void overlap() {
+  CUstream stream;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  Buffer<float> x(std::vector<float>(32, 0.0f));
+  for (const char* second : {"waits", "does_not_wait"}) {
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(launch(kernel(kFollowers, "does_not_wait", {}), {1, 32, 0, false, stream}, x.address()));
+    OK(overlap_next(stream));
+    OK(launch(kernel(kFollowers, second, {}), {1, 32, 0, false, stream}, x.address()));
+    OK(overlap_next(stream));
+    EXPECT(cuMemsetD32Async(x.address(), 0, 32, stream) == CUDA_ERROR_INVALID_VALUE);
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    const CUresult outcome = cuGraphLaunch(exec, stream);
+    EXPECT(outcome == (second == std::string("waits") ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+  }
+  EXPECT(x.read()[7] == 4);
+  OK(cuStreamDestroy(stream));
+}
+
 void capture() {
   CUstream stream, side;
   CUevent fork, join;
@@ -440,6 +483,7 @@ int main() {
   reduction();
   cooperative();
   capture();
+  overlap();
   compile_errors();
   memory();
   failing_kernels();

@@ -18,6 +18,7 @@ struct CUevent_st {
   std::shared_ptr<Capture> capture;  // set while its last record belongs to a capture
   CUstream stream = nullptr;
   unsigned long long position = 0;
+  std::vector<CUgraphNode> nodes;  // the last ones before it
 };
 
 namespace varve::emulator {
@@ -43,9 +44,27 @@ bool forbids(const Capture& capture) {
   return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL || capture.thread == std::this_thread::get_id();
 }
 
+bool is_programmatic(const CUgraphEdgeData& edge) { return edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC; }
+
+// Edges by which a kernel begins early lead from kernels to kernels, and from the port that is meant for them.
+bool are_allowed(const CUstream_st& stream, CUgraphNodeType type) {
+  for (std::size_t i = 0; i < stream.edges.size(); ++i) {
+    const bool kernels = type == CU_GRAPH_NODE_TYPE_KERNEL && stream.after[i]->type == CU_GRAPH_NODE_TYPE_KERNEL;
+    const bool port = stream.edges[i].from_port != CU_GRAPH_KERNEL_NODE_PORT_DEFAULT;
+    if (is_programmatic(stream.edges[i]) != port || (port && !kernels)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-CUresult submit(CUstream handle, Work work) {
+bool next_overlaps(CUstream handle) {
+  std::lock_guard lock(mutex);
+  const CUstream stream = resolve(handle);
+  return known(stream) && stream->capture && std::any_of(stream->edges.begin(), stream->edges.end(), is_programmatic);
+}
+
+CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   if (CUresult refused = require_context(); refused != CUDA_SUCCESS) return refused;
   CUstream stream = resolve(handle);
   {
@@ -53,7 +72,10 @@ CUresult submit(CUstream handle, Work work) {
     if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture) {
       if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-      stream->capture->nodes.push_back(std::move(work));
+      if (!are_allowed(*stream, type)) return CUDA_ERROR_INVALID_VALUE;
+      stream->capture->nodes.push_back(std::make_shared<CUgraphNode_st>(type, std::move(work)));
+      stream->after = {stream->capture->nodes.back().get()};
+      stream->edges.clear();
       ++stream->submitted;
       return CUDA_SUCCESS;
     }
@@ -126,8 +148,14 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   if (!event || !known(stream)) return CUDA_ERROR_INVALID_HANDLE;
   if (!event->capture) return stream->capture && event->recorded ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_SUCCESS;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-  if (!stream->capture) stream->submitted = stream->joined = 0;
+  if (!stream->capture) {
+    stream->submitted = stream->joined = 0;
+    stream->after.clear();
+    stream->edges.clear();
+  }
   stream->capture = event->capture;
+  stream->after.insert(stream->after.end(), event->nodes.begin(), event->nodes.end());
+  if (!stream->edges.empty()) stream->edges.resize(stream->after.size());
   if (known(event->stream)) event->stream->joined = std::max(event->stream->joined, event->position);
   return CUDA_SUCCESS;
 }
@@ -142,6 +170,8 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   stream->capture->origin = stream;
   stream->capture->mode = mode;
   stream->capture->thread = std::this_thread::get_id();
+  stream->after.clear();
+  stream->edges.clear();
   captures.push_back(stream->capture);
   return CUDA_SUCCESS;
 }
@@ -184,18 +214,25 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, 
                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id) *id = reinterpret_cast<cuuint64_t>(capture.get());
   if (graph) *graph = nullptr;
-  if (dependencies) *dependencies = nullptr;
-  if (edges) *edges = nullptr;
-  if (count) *count = 0;
+  if (dependencies && !edges && !stream->edges.empty()) return CUDA_ERROR_LOSSY_QUERY;
+  if (dependencies) *dependencies = stream->after.data();
+  if (edges) *edges = stream->edges.empty() ? nullptr : stream->edges.data();
+  if (count) *count = stream->after.size();
   return CUDA_SUCCESS;
 }
 
 // The order of the calls is one of those that any dependencies allow.
-CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode*, const CUgraphEdgeData*, size_t, unsigned) {
+CUresult cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* nodes, const CUgraphEdgeData* edges,
+                                           size_t count, unsigned flags) {
   std::lock_guard lock(mutex);
   CUstream stream = resolve(handle);
   if (!known(stream)) return CUDA_ERROR_INVALID_HANDLE;
-  return stream->capture ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+  if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_NOT_SUPPORTED;
+  stream->after.assign(nodes, nodes + count);
+  stream->edges.clear();
+  if (edges) stream->edges.assign(edges, edges + count);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
@@ -221,6 +258,7 @@ CUresult cuEventRecord(CUevent event, CUstream handle) {
   event->capture = stream->capture;
   event->stream = stream;
   event->position = stream->submitted;
+  event->nodes = stream->capture ? stream->after : std::vector<CUgraphNode>();
   return CUDA_SUCCESS;
 }
 
@@ -243,5 +281,5 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  return submit(stream, [=] { return function(data), CUDA_SUCCESS; });
+  return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [=] { return function(data), CUDA_SUCCESS; });
 }

@@ -11,6 +11,7 @@
 namespace varve::emulator {
 
 using Work = std::function<CUresult()>;
+using Nodes = std::vector<std::shared_ptr<CUgraphNode_st>>;
 
 // Work of all the streams that take part in a capture, in the order of the calls: one of the orders that the
 // dependencies allow.
@@ -19,11 +20,14 @@ struct Capture {
   CUstreamCaptureMode mode;
   std::thread::id thread;
   bool invalidated = false;
-  std::vector<Work> nodes;
+  Nodes nodes;
 };
 
 // Runs the work now or records it. Nothing that `work` refers to may belong to the caller.
-CUresult submit(CUstream stream, Work work);
+CUresult submit(CUstream stream, CUgraphNodeType type, Work work);
+
+// Whether what is recorded next on this stream begins before all that it follows has ended.
+bool next_overlaps(CUstream stream);
 
 // For calls that wait for streams, or on a device may do so, such as allocation: refused while any stream captures, and
 // that capture is lost, unless its mode allows them.
@@ -31,18 +35,25 @@ CUresult require_idle_context();
 
 }  // namespace varve::emulator
 
+struct CUgraphNode_st {
+  CUgraphNodeType type;
+  varve::emulator::Work work;
+};
+
 struct CUstream_st {
   std::shared_ptr<varve::emulator::Capture> capture;
-  unsigned long long submitted = 0;  // captured so far on this stream
-  unsigned long long joined = 0;     // of these, how many another stream of the capture waits for
+  std::vector<CUgraphNode> after = {};      // what is captured next follows these
+  std::vector<CUgraphEdgeData> edges = {};  // in this way
+  unsigned long long submitted = 0;         // captured so far on this stream
+  unsigned long long joined = 0;            // of these, how many another stream of the capture waits for
   unsigned flags = 0;
   int priority = 0;
 };
 
 struct CUgraph_st {
-  std::vector<varve::emulator::Work> nodes;
+  varve::emulator::Nodes nodes;
 };
 
 struct CUgraphExec_st {
-  std::vector<varve::emulator::Work> nodes;
+  varve::emulator::Nodes nodes;
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "backends/cuda/status.h"
+#include "base/levers.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -314,10 +315,11 @@ std::vector<CUgraphNode> last_nodes(CUstream stream) {
   return {nodes, nodes + count};
 }
 
-void wait_for(CUstream stream, std::vector<CUgraphNode> nodes) {
-  check(cuStreamUpdateCaptureDependencies(stream, nodes.data(), nullptr, nodes.size(),
-                                          CU_STREAM_SET_CAPTURE_DEPENDENCIES),
-        "cuStreamUpdateCaptureDependencies");
+// edges: how each is waited for; null means until it has ended
+void wait_for(CUstream stream, std::vector<CUgraphNode> nodes, const CUgraphEdgeData* edges = nullptr) {
+  check(
+      cuStreamUpdateCaptureDependencies(stream, nodes.data(), edges, nodes.size(), CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+      "cuStreamUpdateCaptureDependencies");
 }
 
 void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces) {
@@ -338,16 +340,33 @@ void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces)
 
 }  // namespace
 
+void Context::let_next_overlap() const {
+  if (!overlapping_) return;
+  std::vector<CUgraphNode> nodes = last_nodes(stream_);
+  std::vector<CUgraphEdgeData> edges(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    check(cuGraphNodeGetType(nodes[i], &type), "cuGraphNodeGetType");
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL) continue;
+    edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  wait_for(stream_, std::move(nodes), edges.data());
+}
+
 std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pieces) {
   make_current();
   check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
+  overlapping_ = gpu_.major >= 9 && lever("overlap");
   OwnedGraph owned;
   try {
     capture(stream_, pieces);
   } catch (...) {
+    overlapping_ = false;
     cuStreamEndCapture(stream_, &owned.graph);
     throw;
   }
+  overlapping_ = false;
   check(cuStreamEndCapture(stream_, &owned.graph), "cuStreamEndCapture");
   CUgraphExec executable = nullptr;
   check(cuGraphInstantiate(&executable, owned.graph, 0), "cuGraphInstantiate");

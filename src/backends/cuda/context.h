@@ -53,6 +53,10 @@ class Context final : public backend::Device {
 
   void make_current() const;  // for this thread's calls of the libraries
 
+  // While a step is recorded: the kernel launched next may begin before those it follows have ended, and waits for them
+  // itself (kernels/prelude.cuh). Otherwise nothing.
+  void let_next_overlap() const;
+
  private:
   friend class Allocation;
   void free_blocks();  // those given back; the caller has the lock
@@ -60,6 +64,7 @@ class Context final : public backend::Device {
   Gpu gpu_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
+  bool overlapping_ = false;  // a step is being recorded whose kernels overlap
   class Ring;
   std::unique_ptr<Ring> ring_;  // pinned memory through which uploads go
   struct Words;

@@ -241,6 +241,7 @@ void Function::start(const Launch& launch, void** arguments) const {
              grid_y = static_cast<unsigned>(launch.grid_y), grid_z = static_cast<unsigned>(launch.grid_z),
              block_y = static_cast<unsigned>(launch.block_y), shared = static_cast<unsigned>(launch.shared);
   const CUstream stream = context().stream();
+  if (!launch.cooperative) context().let_next_overlap();
   const CUresult status =
       launch.cooperative
           ? cuLaunchCooperativeKernel(function, grid, grid_y, grid_z, block, block_y, 1, shared, stream, arguments)

@@ -370,7 +370,7 @@ std::string groups_kernel(const std::vector<std::string>& texts, const std::vect
   text += cat("struct Arguments {\n  u32 ends[", (groups + 1) / 2 * 2, "];\n", fields, "};\n");
   text +=
       "extern \"C\" __global__ void __launch_bounds__(kThreads) groups(const __grid_constant__ Arguments arguments) "
-      "{\n";
+      "{\n  begin_kernel();\n";
   text += cat("  __shared__ u64 shared[", std::max<std::size_t>(shared_bytes / 8, 1), "];\n");
   text += "  u32 block = blockIdx.x;\n";
   if (groups == 1) {

@@ -25,18 +25,22 @@ struct Epilogue {
   ir::NodePtr function;
 };
 
-GemmSpec spec_at(const Site& site, const Product& product, const Epilogue& epilogue) {
+// Who reads the weights: `wide` is f32 that is rounded on its way, as node() has it cast before.
+GemmSpec spec_at(const Site& site, const Product& product, const Epilogue& epilogue, bool wide) {
   const DType dtype = site.node().types[0].dtype;
+  const ir::Value& weights = site.node().inputs[1];
   return {.product = product,
           .in = dtype,
           .out = dtype,
           .tf32 = site.choices().tf32,
           .bias = epilogue.biased,
-          .relu = epilogue.relu};
+          .relu = epilogue.relu,
+          .wide_b = wide,
+          .early = wide || site.is_state(weights)};
 }
 
 // Whether it will stream, whatever becomes of it. Contiguous operands always may.
-bool streams(const Site& site, const Epilogue& epilogue) {
+bool streams(const Site& site, const Epilogue& epilogue, bool wide) {
   const auto port = [](const TensorType& type) { return Port{type, contiguous(type.shape), nullptr}; };
   const std::vector<ir::Value>& in = site.node().inputs;
   for (const ir::Value& factor : in)
@@ -44,7 +48,7 @@ bool streams(const Site& site, const Epilogue& epilogue) {
   const GemmSpec spec = spec_at(
       site,
       product_of(port(in[0].type()), port(in[1].type()), port(site.node().types[0]), match::transposes_of(site.node())),
-      epilogue);
+      epilogue, wide);
   return StreamGemm::is_worth_trying(spec) && StreamGemm::refusal(spec).empty();
 }
 
@@ -56,8 +60,20 @@ bool is_function(const ir::Node& node, const TensorType& type) {
   });
 }
 
+// Weights that are cast to the product's type only for products that can read them as they are: then nobody casts them.
+bool has_wide_weights(const Site& site) {
+  const ir::Value& weights = site.node().inputs[1];
+  if (!match::state_behind_cast(site, weights) || site.is_output(weights)) return false;
+  const std::vector<ir::Use>& uses = site.users(weights);
+  return std::all_of(uses.begin(), uses.end(), [&](const ir::Use& use) {
+    if (!use.user->is("matmul") || use.input != 1) return false;
+    const Site product = site.at(use.user);
+    return has_back_claim(product) || (match::is_computed(use.user->inputs[0]) && streams(product, {}, true));
+  });
+}
+
 // The longest first, and last the product alone.
-std::vector<Epilogue> epilogues_after(const Site& site) {
+std::vector<Epilogue> epilogues_after(const Site& site, bool wide) {
   std::vector<Epilogue> found{{}};
   const DType dtype = site.node().types[0].dtype;
   if (dtype != f32 && dtype != bf16 && dtype != f16) return found;
@@ -72,7 +88,7 @@ std::vector<Epilogue> epilogues_after(const Site& site) {
   }
   const ir::NodePtr next = site.sole_user(value);
   if (!next || !is_function(*next, value.type())) return found;
-  if (!next->is("relu") && !streams(site, so_far)) return found;
+  if (!next->is("relu") && !streams(site, so_far, wide)) return found;
   so_far.nodes.push_back(next);
   so_far.relu = next->is("relu");
   if (!so_far.relu) so_far.function = next;
@@ -80,22 +96,26 @@ std::vector<Epilogue> epilogues_after(const Site& site) {
   return found;
 }
 
-Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who) {
+Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who, bool wide) {
   const bool biased = epilogue.biased, relu = epilogue.relu;
   const ir::NodePtr& function = epilogue.function;
   const std::string text = function ? function_text(expr::flatten(1, function->op->exprs)) : "";
-  Claim claim = Claim::of(who + " matmul" + (biased ? "+bias" : "") +
-                              (relu       ? "+relu"
-                               : function ? "+" + function->op->name
-                                          : ""),
-                          site.root(),
-                          [text, spec = spec_at(site, {}, epilogue), transposes = match::transposes_of(site.node())](
-                              const std::vector<Port>& in, const std::vector<Port>& out) {
-                            GemmSpec full = spec;
-                            full.product = product_of(in[0], in[1], out[0], transposes);
-                            return prepare_product(full, in, out, text);
-                          });
-  if (!function) claim.memory = {Memory::strided, Memory::strided};
+  Claim claim =
+      Claim::of(who + " matmul" + (biased ? "+bias" : "") +
+                    (relu       ? "+relu"
+                     : function ? "+" + function->op->name
+                                : ""),
+                site.root(),
+                [text, spec = spec_at(site, {}, epilogue, wide), transposes = match::transposes_of(site.node())](
+                    const std::vector<Port>& in, const std::vector<Port>& out) {
+                  GemmSpec full = spec;
+                  full.product = product_of(in[0], in[1], out[0], transposes);
+                  return prepare_product(full, in, out, text);
+                });
+  if (wide)
+    claim.inputs[1] = site.node().inputs[1].node->inputs[0];
+  else if (!function)
+    claim.memory = {Memory::strided, Memory::strided};
   if (biased) claim.inputs.push_back(epilogue.bias);
   if (!epilogue.nodes.empty()) claim.outputs = {{epilogue.nodes.back(), 0}};
   claim.nodes.insert(claim.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
@@ -105,8 +125,11 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
 void claim_product(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = blas_refusal(site.node().types[0].dtype);
   if (!refusal.empty()) claims.push_back(Claim::no("cublas matmul", refusal));
-  for (const Epilogue& epilogue : epilogues_after(site))
-    claims.push_back(make_claim(site, epilogue, refusal.empty() ? "cublas" : "own"));
+  if (has_wide_weights(site))
+    for (const Epilogue& epilogue : epilogues_after(site, true))
+      claims.push_back(make_claim(site, epilogue, "stream", true));
+  for (const Epilogue& epilogue : epilogues_after(site, false))
+    claims.push_back(make_claim(site, epilogue, refusal.empty() ? "cublas" : "own", false));
 }
 
 }  // namespace

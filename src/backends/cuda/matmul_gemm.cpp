@@ -93,6 +93,11 @@ void Gemm::run(const GemmOperands& operands) const {
 
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
                                   const std::vector<backend::Port>& out, const std::string& function) {
+  if (spec.wide_b) {
+    const StreamGemm stream(spec, function);
+    return backend::prepared([stream, spec](const backend::RunArgs& args) { stream.run(operands_of(args, spec)); },
+                             stream.scratch_bytes());
+  }
   const Gemm gemm(spec);
   if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty()) {
     if (!function.empty()) throw Error("a function of a product that does not stream.");

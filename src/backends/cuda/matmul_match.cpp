@@ -42,6 +42,15 @@ std::optional<double> number_of(const ir::Value& value) {
   return value.node->attrs.number("value");
 }
 
+std::optional<ir::Value> state_behind_cast(const backend::Site& site, const ir::Value& value) {
+  if (!value.node->is("cast") || size_of(value.type().dtype) != 2) return std::nullopt;
+  const ir::Value& from = value.node->inputs[0];
+  if (from.type().dtype != f32 || !site.is_state(from)) return std::nullopt;
+  return from;
+}
+
+bool is_computed(const ir::Value& value) { return !value.node->op->view && value.node->op != &ir::input_op(); }
+
 std::optional<BiasAdd> bias_after(const backend::Site& site, const ir::Value& value) {
   const ir::NodePtr next = site.sole_user(value);
   if (!next || !next->is("add") || next->types[0] != value.type()) return std::nullopt;

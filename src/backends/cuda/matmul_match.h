@@ -26,6 +26,11 @@ std::optional<double> number_of(const ir::Value& value);
 std::optional<double> number_behind(const ir::Value& value);
 void cover_number(const backend::Site& site, const ir::Value& value, backend::Claim& claim);
 
+// The f32 state that the value is, rounded to 16 bits. Nothing where it is something else.
+std::optional<ir::Value> state_behind_cast(const backend::Site& site, const ir::Value& value);
+// Whether a kernel of this program puts the value where its allocator chose: on more bytes than anybody asks for.
+bool is_computed(const ir::Value& value);
+
 // A node that adds one number to each column [N] of a value and is all that reads it.
 struct BiasAdd {
   ir::NodePtr node;

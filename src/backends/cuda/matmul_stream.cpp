@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/parts.h"
 #include "backends/cuda/status.h"
 #include "backends/cuda/tensor_map.h"
 #include "base/levers.h"
@@ -18,8 +19,6 @@ constexpr std::int64_t kUnitsAlong = 2;                        // slabs of a til
 constexpr std::int64_t kLargeWeights = std::int64_t{1} << 20;  // elements: smaller ones stay in the cache
 constexpr std::size_t kSharedBytes = std::size_t{200} << 10;   // of a block that has a multiprocessor for itself
 constexpr std::size_t kHalfSharedBytes = kSharedBytes / 2;
-constexpr std::size_t kInputTile = 64 * 128;
-constexpr int kSumThreads = 128;
 
 bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
@@ -33,39 +32,25 @@ std::string refusal_of_gpu() {
 std::size_t weight_tile(bool along, std::int64_t units) {
   return static_cast<std::size_t>(units) * (along ? 64 : 32) * 128;
 }
-std::size_t input_tile(bool along, std::int64_t units) { return along ? units * kInputTile : kInputTile; }
-std::size_t stage_bytes(bool along, std::int64_t units) { return weight_tile(along, units) + input_tile(along, units); }
+std::size_t input_tile(DType in) { return 64 * static_cast<std::size_t>(kSlab) * size_of(in); }
+std::size_t stage_bytes(bool along, std::int64_t units, DType in) {
+  return weight_tile(along, units) + (along ? static_cast<std::size_t>(units) : 1) * input_tile(in);
+}
 constexpr std::size_t kBarriers = 16;  // bytes of a stage's two
-
-std::string after_text(bool bias, bool relu, const std::string& function) {
-  return function +
-         defines(
-             {{"BIAS", cat(bias ? 1 : 0)}, {"RELU", cat(relu ? 1 : 0)}, {"FUNCTION", function.empty() ? "0" : "1"}}) +
-         kernel_text("stream_after");
-}
-
-// y[M,N] of so many parts.
-struct Parts {
-  const float* first;
-  std::int64_t count;
-};
-void add_parts(const Function& sum, const Parts& parts, const float* bias, void* y, std::int64_t m, std::int64_t n) {
-  const std::int64_t numbers = m * n;
-  sum({.grid = (numbers / 4 + kSumThreads - 1) / kSumThreads, .block = kSumThreads}, parts.first, bias,
-      static_cast<float*>(y), numbers, n, static_cast<int>(parts.count));
-}
 
 }  // namespace
 
 std::string StreamGemm::refusal(const GemmSpec& spec) {
   if (std::string why = refusal_of_gpu(); !why.empty()) return why;
   const Product& p = spec.product;
-  if (spec.in != f32 || spec.out != f32 || !spec.tf32 || spec.adds) return "another kind of product";
+  const bool words = spec.in == f32 && spec.tf32, halves = size_of(spec.in) == 2 && spec.wide_b;
+  if ((!words && !halves) || spec.out != spec.in || spec.adds) return "another kind of product";
   if (!p.batch.empty() || p.m > kMostRows || p.empty() || p.k == 0) return "not few rows";
-  if (p.a.col != 1 || p.c.col != 1 || p.c.row != p.n || p.a.row % 4 != 0 || p.k % kSlab != 0) return "another layout";
+  if (p.a.col != 1 || p.c.col != 1 || p.c.row != p.n || p.k % kSlab != 0) return "another layout";
+  if (p.a.row * static_cast<std::int64_t>(size_of(spec.in)) % 16 != 0) return "rows that begin anywhere";
   const bool down = p.b.col == 1 && p.b.row % 4 == 0 && p.n % kSlab == 0;
   const bool along = p.b.row == 1 && p.b.col % 4 == 0 && p.n % 4 == 0;
-  return down || along ? "" : "another layout of the weights";
+  return down || (along && words) ? "" : "another layout of the weights";
 }
 
 bool StreamGemm::is_worth_trying(const GemmSpec& spec) { return spec.product.n * spec.product.k >= kLargeWeights; }
@@ -97,20 +82,22 @@ void StreamGemm::divide() {
 
 StreamGemm::StreamGemm(const GemmSpec& spec, const std::string& function) : spec_(spec) {
   divide();
-  const std::size_t stage = stage_bytes(along(), units_);
+  const std::size_t stage = stage_bytes(along(), units_, spec.in);
   stages_ = static_cast<std::int64_t>(kSharedBytes / (stage + kBarriers));
-  const std::string after = after_text(spec.bias, spec.relu, function);
-  product_ = Function("stream_product",
-                      defines({{"ALONG", cat(along() ? 1 : 0)}, {"UNITS", cat(units_)}, {"STAGES", cat(stages_)}}) +
-                          (lanes_ > 1 ? after_text(false, false, "") : after) + kernel_text("stream") +
-                          kernel_text("stream_product"));
-  if (lanes_ > 1) sum_ = Function("stream_sum", after + kernel_text("stream_sum"));
-  if (!function.empty())
-    apply_ = Function("stream_sum", after_text(false, false, function) + kernel_text("stream_sum"));
+  const After after{spec.bias, spec.relu, function};
+  product_ = Function("stream_product", after_text(spec.in, lanes_ > 1 ? After() : after) +
+                                            defines({{"ALONG", cat(along() ? 1 : 0)},
+                                                     {"UNITS", cat(units_)},
+                                                     {"STAGES", cat(stages_)},
+                                                     {"EARLY", cat(spec.early ? 1 : 0)},
+                                                     {"Y", type_name(lanes_ > 1 ? f32 : spec.out)}}) +
+                                            kernel_text("stream") + kernel_text("stream_product"));
+  if (lanes_ > 1) sum_ = sum_function(f32, spec.out, after);
+  if (!function.empty()) apply_ = sum_function(spec.out, spec.out, {.function = function});
 }
 
 void StreamGemm::apply(void* y) const {
-  if (apply_) add_parts(apply_, {static_cast<const float*>(y), 1}, nullptr, y, spec_.product.m, spec_.product.n);
+  if (apply_) add_parts(apply_, {y, 1}, nullptr, y, spec_.product.m, spec_.product.n);
 }
 
 std::size_t StreamGemm::scratch_bytes() const {
@@ -124,17 +111,16 @@ bool StreamGemm::takes(const GemmOperands& o) {
 void StreamGemm::run(const GemmOperands& o) const {
   const Product& p = spec_.product;
   const CUtensorMap x = slab_map({.address = o.a, .rows = p.m, .columns = p.k, .row = p.a.row},
-                                 {.rows = kMostRows, .slabs = along() ? units_ : 1});
+                                 {.rows = kMostRows, .slabs = along() ? units_ : 1}, spec_.in);
   const CUtensorMap w =
       along()
           ? slab_map({.address = o.b, .rows = p.n, .columns = p.k, .row = p.b.col}, {.rows = 64, .slabs = units_})
           : slab_map({.address = o.b, .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kSlab, .slabs = units_});
-  const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_) + kBarriers);
-  auto* y = static_cast<float*>(lanes_ > 1 ? o.scratch : o.c);
-  const auto* bias = static_cast<const float*>(o.bias);
-  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared}, w, x, bias, y,
+  const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_, spec_.in) + kBarriers);
+  void* y = lanes_ > 1 ? o.scratch : o.c;
+  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared}, w, x, o.bias, y,
            static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
-  if (lanes_ > 1) add_parts(sum_, {y, lanes_}, bias, o.c, p.m, p.n);
+  if (lanes_ > 1) add_parts(sum_, {y, lanes_}, o.bias, o.c, p.m, p.n);
 }
 
 // ---- updates
@@ -201,13 +187,14 @@ bool StreamUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product
 StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
   const std::size_t stage = update_stage(tensors_of(spec), steps_, spec.in) + kBarriers;
   stages_ = std::min(kMostStages, static_cast<std::int64_t>(kHalfSharedBytes / stage));
-  function_ = Function(
-      "stream_update",
-      update_text(spec) +
-          defines(
-              {{"IN", type_name(spec.in)}, {"STEPS", cat(steps_)}, {"UNITS", cat(kUnits)}, {"STAGES", cat(stages_)}}) +
-          kernel_text("stream") + kernel_text("tensor_core") + kernel_text("stream_formula") +
-          kernel_text("stream_update"));
+  function_ = Function("stream_update", update_text(spec) +
+                                            defines({{"IN", type_name(spec.in)},
+                                                     {"STEPS", cat(steps_)},
+                                                     {"UNITS", cat(kUnits)},
+                                                     {"STAGES", cat(stages_)},
+                                                     {"EARLY", cat(spec.early ? 1 : 0)}}) +
+                                            kernel_text("stream") + kernel_text("tensor_core") +
+                                            kernel_text("stream_formula") + kernel_text("stream_update"));
 }
 
 bool StreamUpdate::takes(const void* const* in, void* const* out) const {
@@ -233,10 +220,10 @@ namespace {
 
 constexpr std::int64_t kBackRows = 128;  // of w, that a block has
 constexpr std::int64_t kBackStages = 5;
-constexpr std::int64_t kVeryLargeWeights = std::int64_t{1} << 23;  // elements: below, two kernels are as fast
+constexpr std::int64_t kVeryLargeWeights = std::int64_t{1} << 23;  // elements: below, in f32 two kernels are as fast
 
 std::size_t back_stage(const UpdateSpec& spec) {
-  return static_cast<std::size_t>(tensors_of(spec)) * kBackRows * 128 + kInputTile;
+  return static_cast<std::size_t>(tensors_of(spec)) * kBackRows * 128 + input_tile(spec.in);
 }
 std::size_t back_shared(const UpdateSpec& spec, std::int64_t stages) {
   return static_cast<std::size_t>(stages) * (back_stage(spec) + kBarriers) + kBarriers;
@@ -246,12 +233,12 @@ std::size_t back_shared(const UpdateSpec& spec, std::int64_t stages) {
 
 std::string StreamBack::refusal(const UpdateSpec& spec) {
   if (std::string why = StreamUpdate::refusal(spec); !why.empty()) return why;
-  if (spec.in != f32) return "another kind of product";
-  return spec.product.m % 8 == 0 && spec.product.b.row % 4 == 0 ? "" : "another layout";
+  const std::int64_t row = spec.product.b.row * static_cast<std::int64_t>(size_of(spec.in));
+  return spec.product.m % 8 == 0 && row % 16 == 0 ? "" : "another layout";
 }
 
 bool StreamBack::is_worth_trying(const UpdateSpec& spec) {
-  return spec.product.m * spec.product.n >= kVeryLargeWeights;
+  return spec.product.m * spec.product.n >= (spec.in == f32 ? kVeryLargeWeights : kLargeWeights);
 }
 
 std::int64_t StreamBack::stripes() const { return (spec_.product.m + kBackRows - 1) / kBackRows; }
@@ -263,11 +250,14 @@ StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec
   while (stages_ < kBackStages && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
   const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
   function_ = Function("stream_back", update_text(spec) +
-                                          defines({{"WEIGHTS", cat(std::count(spec.scalar.begin(), before, false))},
-                                                   {"STAGES", cat(stages_)}}) +
+                                          defines({{"T", type_name(spec.in)},
+                                                   {"WEIGHTS", cat(std::count(spec.scalar.begin(), before, false))},
+                                                   {"STAGES", cat(stages_)},
+                                                   {"EARLY", cat(spec.early ? 1 : 0)}}) +
                                           kernel_text("stream") + kernel_text("tensor_core") +
-                                          kernel_text("stream_formula") + kernel_text("stream_back"));
-  sum_ = Function("stream_sum", after_text(false, false, "") + kernel_text("stream_sum"));
+                                          kernel_text("stream_formula") + kernel_text("stream_back") +
+                                          kernel_text(spec.in == f32 ? "stream_back_words" : "stream_back_halves"));
+  sum_ = sum_function(f32, spec.in, {});
 }
 
 std::size_t StreamBack::scratch_bytes() const {
@@ -281,7 +271,8 @@ bool StreamBack::takes(const void* const* in, void* const* out) const {
 void StreamBack::run(const void* const* in, void* const* out, void* scratch) const {
   const Product& p = spec_.product;
   StreamOperands o = operands_of(spec_, in, out, {.rows = kBackRows, .slabs = 1});
-  o.factor = slab_map({.address = in[1], .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kMostRows, .slabs = 1});
+  o.factor = slab_map({.address = in[1], .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kMostRows, .slabs = 1},
+                      spec_.in);
   auto* parts = static_cast<float*>(scratch);
   function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_)}, o, in[0], p.a.col,
             parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab), static_cast<int>(stripes()));

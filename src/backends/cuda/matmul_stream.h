@@ -1,5 +1,5 @@
-// Products of few rows with large weights, and the updates of those weights, through which the weights stream once. For
-// compute capability 9.0, in TF32; bf16 and f16 are numbers of that too.
+// Products of few rows with large weights of f32, and the updates of those weights, through which the weights stream
+// once. For compute capability 9.0, in TF32, or in bf16 and f16, to which weights are rounded on their way.
 #pragma once
 
 #include "backends/cuda/matmul_own.h"
@@ -47,7 +47,7 @@ class StreamUpdate {
   Function function_;
 };
 
-// The same with dx[K,M] = g[K,N]·w[M,N]ᵀ beside it, where the gradient of w[M,N] is x[K,M]ᵀ·g.
+// The same with dx[K,M] = g[K,N]·w[M,N]ᵀ beside it, of the type of g, where the gradient of w[M,N] is x[K,M]ᵀ·g.
 class StreamBack {
  public:
   StreamBack(const UpdateSpec& spec, std::size_t weights);  // weights: which of the operands w is

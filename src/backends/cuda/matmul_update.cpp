@@ -190,6 +190,8 @@ std::optional<Offer> offer_at(const Site& site) {
   ways.spec.tf32 = site.choices().tf32;
   ways.spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
   for (const ir::Value& in : formula.inputs) ways.spec.scalar.push_back(is_scalar(in));
+  ways.spec.early = std::all_of(formula.inputs.begin(), formula.inputs.end(),
+                                [&](const ir::Value& in) { return is_scalar(in) || site.is_state(in); });
   if (ways.plain) ways.step = step_of(*g.update);
   ways.own = is_for_own(site.node(), ways.spec) && g.value.type().dtype == f32;
   if (!ways.own && !ways.plain) return refuse("sums of many terms, or another order: a group does it better");
@@ -218,10 +220,13 @@ std::optional<Offer> offer_at(const Site& site) {
 
 // ---- with the gradient of the input
 
-// What else reads the weights has done so before the gradient g of the layer's result is there.
+// What else reads the weights, or what they are rounded to, has done so before the gradient g of the layer's result is
+// there.
 bool are_read_last(const Site& site, const ir::Value& weights, const ir::Value& g, const Claim& update) {
   const auto readers = match::readers_of(site, weights);
   return readers && std::all_of(readers->begin(), readers->end(), [&](const match::Reader& reader) {
+           const ir::Value rounded{reader.node, 0};
+           if (match::state_behind_cast(site, rounded)) return are_read_last(site, rounded, g, update);
            return reader.node == site.root() || match::is_computed_from(g, reader.node.get()) ||
                   std::find(update.nodes.begin(), update.nodes.end(), reader.node) != update.nodes.end();
          });
@@ -244,15 +249,23 @@ UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t term
   return spec;
 }
 
-// One kernel that reads the weights once, or the two one after the other: in are those of the update, of which
-// number `weights` from the third on are the weights; out are its results, then the gradient of the input.
+// One kernel that reads the weights once, or in f32 perhaps the two one after the other: in are those of the update, of
+// which number `weights` from the third on are the weights; out are its results, then the gradient of the input.
 Prepared prepare_back(const Ways& ways, std::size_t weights, const std::vector<Port>& in,
                       const std::vector<Port>& out) {
+  UpdateSpec spec = ways.spec;
+  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
+  if (spec.in != f32) {
+    const StreamBack stream(spec, weights);
+    return backend::prepared([stream](const RunArgs& args) { stream.run(args.in, args.out, args.scratch); },
+                             stream.scratch_bytes());
+  }
   const std::size_t results = out.size() - 1;
   const Port &g = in[1], &w = in[2 + weights];
   Prepared update = prepare_update(ways, in, {out.begin(), out.end() - 1});
-  Prepared product = prepare_product({.product = product_of(g, w, out.back(), {.b = true}), .tf32 = ways.spec.tf32},
-                                     {g, w}, {out.back()});
+  Prepared product = prepare_product(
+      {.product = product_of(g, w, out.back(), {.b = true}), .tf32 = ways.spec.tf32, .early = ways.spec.early}, {g, w},
+      {out.back()});
   const std::size_t scratch = std::max(update.scratch_bytes, product.scratch_bytes);
   const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, weights,
                      product = std::shared_ptr(std::move(product.kernel))](const RunArgs& args) {
@@ -260,8 +273,6 @@ Prepared prepare_back(const Ways& ways, std::size_t weights, const std::vector<P
     product->run({factors, args.out + results, args.scratch, args.errors});
     update->run(args);
   };
-  UpdateSpec spec = ways.spec;
-  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
   Prepared apart = backend::prepared(both, scratch);
   if (!StreamBack::refusal(spec).empty()) return apart;
   const StreamBack stream(spec, weights);
@@ -274,18 +285,18 @@ Prepared prepare_back(const Ways& ways, std::size_t weights, const std::vector<P
   return first_is_faster(key, {&once, &apart, &in, &out, ways.in_place}) ? std::move(once) : std::move(apart);
 }
 
-}  // namespace
-
-void claim_update(const Site& site, std::vector<Claim>& claims) {
-  if (std::optional<Offer> offer = offer_at(site)) claims.push_back(std::move(offer->claim));
-}
-
 // At g·wᵀ, where g is also what the gradient of w is made of.
-void claim_back(const Site& site, std::vector<Claim>& claims) {
+std::optional<Claim> back_claim(const Site& site) {
   const Transposes transposes = match::transposes_of(site.node());
   const TensorType& type = site.node().types[0];
-  if (transposes.a || !transposes.b || type.dtype != f32 || type.shape.rank() != 2) return;
-  const ir::Value &g = site.node().inputs[0], &w = site.node().inputs[1];
+  if (transposes.a || !transposes.b || type.shape.rank() != 2) return std::nullopt;
+  const ir::Value& g = site.node().inputs[0];
+  ir::Value w = site.node().inputs[1];
+  if (type.dtype != f32) {
+    const auto state = match::state_behind_cast(site, w);
+    if (!state || !match::is_computed(g)) return std::nullopt;
+    w = *state;
+  }
   for (const ir::Use& use : site.users(g)) {
     if (!use.user->is("matmul") || use.user == site.root() || use.input != 1) continue;
     std::optional<Offer> offer = offer_at(site.at(use.user));
@@ -303,9 +314,21 @@ void claim_back(const Site& site, std::vector<Claim>& claims) {
                         const std::vector<Port>& in, const std::vector<Port>& out) {
       return prepare_back(ways, number, in, out);
     };
-    claims.push_back(std::move(claim));
-    return;
+    return std::move(claim);
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void claim_update(const Site& site, std::vector<Claim>& claims) {
+  if (std::optional<Offer> offer = offer_at(site)) claims.push_back(std::move(offer->claim));
+}
+
+bool has_back_claim(const Site& site) { return back_claim(site).has_value(); }
+
+void claim_back(const Site& site, std::vector<Claim>& claims) {
+  if (std::optional<Claim> claim = back_claim(site)) claims.push_back(std::move(*claim));
 }
 
 }  // namespace varve::cuda

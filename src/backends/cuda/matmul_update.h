@@ -8,5 +8,6 @@ namespace varve::cuda {
 
 void claim_update(const backend::Site& site, std::vector<backend::Claim>& claims);
 void claim_back(const backend::Site& site, std::vector<backend::Claim>& claims);
+bool has_back_claim(const backend::Site& site);  // whether claim_back finds one
 
 }  // namespace varve::cuda

@@ -14,6 +14,7 @@ struct UpdateSpec {
   bool tf32 = false;
   expr::Code code;           // over the gradient, then the operands
   std::vector<bool> scalar;  // per operand: one element for all, or a tensor [M,N]
+  bool early = false;        // no earlier kernel of the program writes those tensors
 };
 
 // The longest sums that are worth it.

@@ -38,10 +38,17 @@ cuuint32_t side(std::int64_t n) { return static_cast<cuuint32_t>(n); }
 
 }  // namespace
 
-CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile) {
-  return encode(f32, matrix.address, {kSlab, size(matrix.rows), size(matrix.columns / kSlab)},
-                {size(matrix.row) * sizeof(float), kSlab * sizeof(float)}, {kSlab, side(tile.rows), side(tile.slabs)},
-                CU_TENSOR_MAP_SWIZZLE_128B);
+CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile, DType dtype) {
+  const std::size_t bytes = size_of(dtype);
+  return encode(dtype, matrix.address, {kSlab, size(matrix.rows), size(matrix.columns / kSlab)},
+                {size(matrix.row) * bytes, kSlab * bytes}, {kSlab, side(tile.rows), side(tile.slabs)},
+                bytes == 4 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
+}
+
+CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch) {
+  const cuuint64_t pixel = size(images.channels) * sizeof(float);
+  return encode(f32, images.address, {size(images.channels), size(images.width), size(images.rows)},
+                {pixel, pixel * size(images.width)}, {kSlab, side(pitch), 1}, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 CUtensorMap column_map(const MatrixPlace& matrix, DType dtype, const ColumnTile& tile) {

@@ -42,6 +42,7 @@ Clusters::Clusters(const Draft& draft) : order(ir::topological(draft.graph)) {
     for (const ir::Value& input : order[i]->inputs) users[at(input.node)].push_back(static_cast<int>(i));
     loose.push_back(!covered.count(order[i].get()) && !is_view(*order[i]) && order[i]->op != &ir::input_op());
   }
+  leave_out_unread(draft);
   // A unit computes all its nodes at once: whoever reads one of its late inputs is before all its outputs.
   for (const Unit& unit : draft.units) {
     std::vector<int> members;
@@ -53,6 +54,19 @@ Clusters::Clusters(const Draft& draft) : order(ir::topological(draft.graph)) {
   for (const ir::Value& output : draft.graph.outputs) outputs.insert(output);
   for (const auto& [in, out] : draft.graph.updates)
     state.insert(draft.graph.inputs[static_cast<std::size_t>(in)].get());
+}
+
+// A unit may read what a node was made from instead of the node: then perhaps nobody needs that.
+void Clusters::leave_out_unread(const Draft& draft) {
+  std::vector<bool> read(order.size(), false);
+  for (const ir::Value& output : draft.graph.outputs) read[at(output.node)] = true;
+  for (const Unit& unit : draft.units)
+    for (const ir::Value& input : unit.claim.inputs) read[at(input.node)] = true;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    if (read[i] && (loose[i] || is_view(*order[i])))
+      for (const ir::Value& input : order[i]->inputs) read[at(input.node)] = true;
+    loose[i] = loose[i] && read[i];
+  }
 }
 
 bool Clusters::is_constant(const ir::NodePtr& node) const {

@@ -42,6 +42,8 @@ struct Clusters {
   // One more result of a cluster, stored for these positions, which are in no cluster.
   void add_result(int cluster, const ir::NodePtr& node, std::vector<int> readers);
 
+  void leave_out_unread(const Draft& draft);
+
   std::vector<ir::NodePtr> order;
   std::unordered_map<const ir::Node*, int> position;
   std::vector<std::vector<int>> users;  // who waits for each position

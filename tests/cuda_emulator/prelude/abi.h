@@ -2,7 +2,7 @@
 // no other header.
 #pragma once
 
-constexpr unsigned kEmuAbi = 1;
+constexpr unsigned kEmuAbi = 2;
 
 struct EmuIndex {
   unsigned x, y, z;
@@ -33,6 +33,7 @@ struct EmuBlock {
   void* dynamic_shared;
   unsigned dynamic_shared_bytes;
   unsigned polls, polls_per_pause;
+  unsigned waited_for_earlier;  // whether a thread has
   const EmuRuntime* runtime;
 };
 

@@ -24,9 +24,10 @@ inline void emu_mbarrier_wait(unsigned long long* barrier, int round) {
 
 // ---- tiles
 
-// One piece of 16 bytes for another, among as many rows as repeat: 128-byte rows exchange eight, 64-byte rows four.
-inline unsigned emu_swizzled(unsigned offset, unsigned bytes) {
-  return bytes == 0 ? offset : offset ^ ((offset >> 7 & (bytes / 16 - 1)) << 4);
+// One piece of 16 bytes for another, by the address: 128-byte rows exchange eight, 64-byte rows four.
+inline char* emu_swizzled(const void* at, unsigned bytes) {
+  auto address = reinterpret_cast<unsigned long long>(at);
+  return reinterpret_cast<char*>(bytes == 0 ? address : address ^ ((address >> 7 & (bytes / 16 - 1)) << 4));
 }
 template <class Move>
 inline void emu_for_tile(const void* map_bytes, int x, int y, int z, Move move) {
@@ -40,56 +41,77 @@ inline void emu_for_tile(const void* map_bytes, int x, int y, int z, Move move) 
                                     static_cast<unsigned long long>(z) + k};
         bool inside = at[0] < map.sizes[0] && at[1] < map.sizes[1] && at[2] < map.sizes[2];
         char* element = map.address + at[0] * map.element_bytes + at[1] * map.strides[0] + at[2] * map.strides[1];
-        move(inside ? element : nullptr, emu_swizzled(offset, map.swizzle_bytes), map.element_bytes);
+        move(inside ? element : nullptr, offset, map);
       }
 }
 inline void emu_tensor_load(void* to, const void* map, int x, int y, int z) {
-  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, unsigned bytes) {
-    char* place = static_cast<char*>(to) + offset;
-    element ? __builtin_memcpy(place, element, bytes) : __builtin_memset(place, 0, bytes);
+  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, const EmuTensorMap& of) {
+    char* place = emu_swizzled(static_cast<char*>(to) + offset, of.swizzle_bytes);
+    element ? __builtin_memcpy(place, element, of.element_bytes) : __builtin_memset(place, 0, of.element_bytes);
   });
 }
 inline void emu_tensor_store(const void* map, const void* from, int x, int y, int z) {
-  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, unsigned bytes) {
-    if (element) __builtin_memcpy(element, static_cast<const char*>(from) + offset, bytes);
+  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, const EmuTensorMap& of) {
+    const char* place = emu_swizzled(static_cast<const char*>(from) + offset, of.swizzle_bytes);
+    if (element) __builtin_memcpy(element, place, of.element_bytes);
   });
 }
 
-// ---- d[64,64] += a[64,8] · b[64,8]ᵀ, an operand being eight of the 32 columns of a slab, or a warp's 16 rows of a in
-// registers
+// ---- d[64,64] += a[64,K] · b[64,K]ᵀ, an operand being K = 8 of the 32 columns of a slab, or K = 16 of its columns of
+// 16 bits, or a warp's 16 rows of a in registers
 
-inline float emu_slab_element(const unsigned char* columns, int row, int column) {
-  auto place = reinterpret_cast<unsigned long long>(columns);
-  unsigned long long slab = place & ~1023ull;
+// The word that holds this column, of rows that lie `bytes` apart.
+inline unsigned emu_slab_word(const unsigned char* columns, unsigned bytes, int row, int word_in_row) {
   unsigned word;
-  __builtin_memcpy(&word,
-                   reinterpret_cast<const void*>(slab + emu_swizzled(static_cast<unsigned>(place - slab) +
-                                                                         static_cast<unsigned>(row * 128 + column * 4),
-                                                                     128)),
-                   4);
-  return emu_from_tf32(word, 0);
+  __builtin_memcpy(&word, emu_swizzled(columns + static_cast<unsigned>(row) * bytes + word_in_row * 4, bytes), 4);
+  return word;
 }
-template <class Left>
-inline void emu_wgmma(float (&d)[32], Left left, const unsigned char* b) {
+inline float emu_slab_tf32(const unsigned char* columns, int row, int column) {
+  return emu_from_tf32(emu_slab_word(columns, 128, row, column), 0);
+}
+template <int kColumns, int kSums, class Left, class Right>
+inline void emu_wgmma(float (&d)[kSums], Left left, Right right) {
   int member = static_cast<int>(emu_lane()) % 4;
-  for (int i = 0; i < 32; ++i) {
+  for (int i = 0; i < kSums; ++i) {
     int column = i / 4 * 8 + 2 * member + i % 2;
     double sum = d[i];
-    for (int k = 0; k < 8; ++k) sum += static_cast<double>(left(i / 2 % 2, k)) * emu_slab_element(b, column, k);
+    for (int k = 0; k < kColumns; ++k) sum += static_cast<double>(left(i / 2 % 2, k)) * right(column, k);
     d[i] = static_cast<float>(sum);
   }
 }
-inline void emu_wgmma_m64n64k8_tf32(float (&d)[32], const unsigned char* a, const unsigned char* b) {
+template <int kSums>
+inline void emu_wgmma_slabs(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
   int row = static_cast<int>(threadIdx.x / 32 % 4 * 16 + emu_lane() / 4);
-  emu_wgmma(
-      d, [&](int upper, int k) { return emu_slab_element(a, row + 8 * upper, k); }, b);
+  emu_wgmma<8>(
+      d, [&](int upper, int k) { return emu_slab_tf32(a, row + 8 * upper, k); },
+      [&](int column, int k) { return emu_slab_tf32(b, column, k); });
+}
+inline void emu_wgmma_m64n64k8_tf32(float (&d)[32], const unsigned char* a, const unsigned char* b) {
+  emu_wgmma_slabs(d, a, b);
+}
+inline void emu_wgmma_m64n128k8_tf32(float (&d)[64], const unsigned char* a, const unsigned char* b) {
+  emu_wgmma_slabs(d, a, b);
+}
+// A lane's words of a hold `packed` neighbours along k each.
+template <int packed, float (*decode)(unsigned, int), class Right>
+inline void emu_wgmma_words(float (&d)[32], const unsigned (&a)[4], Right right) {
+  float left[2][8 * packed];
+  for (int k = 0; k < 8 * packed; ++k)
+    for (int upper = 0; upper < 2; ++upper)
+      left[upper][k] = decode(__shfl_sync(0xFFFFFFFFu, a[k / (4 * packed) * 2 + upper],
+                                          static_cast<int>(emu_lane() / 4 * 4) + k / packed % 4),
+                              k % packed);
+  emu_wgmma<8 * packed>(
+      d, [&](int upper, int k) { return left[upper][k]; }, right);
 }
 inline void emu_wgmma_m64n64k8_tf32(float (&d)[32], const unsigned (&a)[4], const unsigned char* b) {
-  float left[2][8];
-  for (int k = 0; k < 8; ++k)
-    for (int upper = 0; upper < 2; ++upper)
-      left[upper][k] = emu_from_tf32(
-          __shfl_sync(0xFFFFFFFFu, a[k / 4 * 2 + upper], static_cast<int>(emu_lane() / 4 * 4) + k % 4), 0);
-  emu_wgmma(
-      d, [&](int upper, int k) { return left[upper][k]; }, b);
+  emu_wgmma_words<1, emu_from_tf32>(d, a, [&](int column, int k) { return emu_slab_tf32(b, column, k); });
+}
+inline void emu_wgmma_m64n64k16_bf16(float (&d)[32], const unsigned (&a)[4], const unsigned char* b) {
+  emu_wgmma_words<2, emu_from_bf16>(
+      d, a, [&](int column, int k) { return emu_from_bf16(emu_slab_word(b, 64, column, k / 2), k % 2); });
+}
+inline void emu_wgmma_m64n64k16_f16(float (&d)[32], const unsigned (&a)[4], const unsigned char* b) {
+  emu_wgmma_words<2, emu_from_f16>(
+      d, a, [&](int column, int k) { return emu_from_f16(emu_slab_word(b, 64, column, k / 2), k % 2); });
 }

@@ -23,6 +23,9 @@ inline int __syncthreads_and(int predicate) {
   return result.nonzero == result.arrived;
 }
 
+// Kernels run one after another here; that it waits is what counts.
+inline void emu_wait_for_earlier() { emu_block->waited_for_earlier = 1; }
+
 inline void emu_pause() { emu_block->runtime->pause(emu_block); }
 // Called by every access that a waiting loop may be made of; only now and then does it cost a switch.
 inline void emu_poll() {

@@ -181,6 +181,7 @@ __device__ __forceinline__ i64 tile_of_keys(const Problem& p) { return blockIdx.
 // y = softmax(q·kᵀ·scale)·v, and lse, the logarithms of the sums of exponentials; 0 for a query that sees no key.
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention(Problem p, Operand q, Operand k, Operand v, Operand y, W* lse) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   W* q_tile = (W*)memory;
   W* k_tile = q_tile + TILE * kDepthRow;
@@ -274,6 +275,7 @@ __device__ __forceinline__ void load_statistics(const W* from, i64 head, i64 que
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention_grad_queries(Problem p, Operand q, Operand k, Operand v, Operand y, Operand dy, const W* lse, Operand dq,
                            W* means) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   W* q_tile = (W*)memory;
   W* k_tile = q_tile + TILE * kDepthRow;
@@ -338,6 +340,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     attention_grad_keys(Problem p, Operand q, Operand k, Operand v, Operand dy, const W* lse, const W* means,
                         Operand dk, Operand dv) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   W* q_tile = (W*)memory;
   W* k_tile = q_tile + TILE * kDepthRow;

@@ -3,6 +3,7 @@
 // y = softmax(q·kᵀ·scale)·v, and lse, the logarithms of the sums of exponentials; 0 for a query that sees no key.
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention(Problem p, Operand q, Operand k, Operand v, Operand y, float* lse) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   T* q_tile = (T*)memory;
   T* stages = q_tile + kOuterTile;  // twice a tile of keys and one of values

@@ -37,6 +37,7 @@ __device__ __forceinline__ void row_products(const T* y_tile, const T* dy_tile, 
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention_grad_queries(Problem p, Operand q, Operand k, Operand v, Operand y, Operand dy, const float* lse,
                            Operand dq, float* means) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   T* q_tile = (T*)memory;
   T* dy_tile = q_tile + kOuterTile;
@@ -109,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention_grad_keys(Problem p, Operand q, Operand k, Operand v, Operand dy, const float* lse, const float* means,
                         Operand dk, Operand dv) {
+  begin_kernel();
   extern __shared__ __align__(16) char memory[];
   T* k_tile = (T*)memory;
   T* v_tile = k_tile + kOuterTile;

@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_apply(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
                   const S* shifts, const S* parts, T* dx, S* dscale, S* dshift, T* again, i64 rows, i64 channels,
                   i64 part_rows, i64 part_count, double epsilon) {
+  begin_kernel();
   const int kAtOnce = kRowsAtOnce;
   __shared__ Two shared[kThreads];
   __shared__ S slopes[kWidth], offsets[kWidth];

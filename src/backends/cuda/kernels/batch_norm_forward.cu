@@ -6,6 +6,7 @@
 extern "C" __global__ void __launch_bounds__(1024)
     bn_apply(const T* x, const T* added, const S* scale, const S* shift, const S* parts, T* y, S* mean_out, S* var_out,
              i64 rows, i64 channels, i64 part_rows, i64 part_count, double epsilon) {
+  begin_kernel();
   const int kAtOnce = ADD || VEC * sizeof(T) >= 16 ? 2 : 4;
   __shared__ Two shared[kThreads];
   __shared__ S centres[kWidth], factors[kWidth], shifts[kWidth];

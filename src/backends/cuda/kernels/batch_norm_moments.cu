@@ -65,6 +65,7 @@ __device__ __forceinline__ S over_warp(S v) {
 // Mean and squares of a part, [part][2][channels]; how many rows it has follows from its number.
 extern "C" __global__ void __launch_bounds__(1024)
     bn_moments(const T* x, S* parts, i64 rows, i64 channels, i64 part_rows) {
+  begin_kernel();
   const int kGroups = X < 32 ? 32 : kRows;  // of threads that shuffles have brought together
   __shared__ S means[kGroups][kWidth], squares[kGroups][kWidth], counts[kGroups];
   Place at(rows, channels, part_rows);

@@ -5,6 +5,7 @@
 extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_sums(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
                  const S* shifts, T* passed, S* parts, i64 rows, i64 channels, i64 part_rows, double epsilon) {
+  begin_kernel();
   const int kAtOnce = kRowsAtOnce, kGroups = X < 32 ? 32 : kRows;
   __shared__ Two shared[kGroups][kWidth];
   Place at(rows, channels, part_rows);

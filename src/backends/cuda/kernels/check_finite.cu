@@ -2,6 +2,7 @@
 // of the element's size; EXPONENT.
 extern "C" __global__ void __launch_bounds__(256)
     check_finite(const T* x, T* out, i64 count, i64 share, u64* firsts, u32* counter, u64* errors, int text) {
+  begin_kernel();
   __shared__ u64 least[256];
   i64 begin = (i64)blockIdx.x * share, end = begin + share < count ? begin + share : count;
   u64 first = ~0ull;

@@ -52,6 +52,7 @@ __device__ __forceinline__ void store(T* to, const W* from) {
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     class_loss(const T* logits, const LABEL* labels, const LOSS* dloss, W given, LOSS* losses, T* dlogits, W* parts,
                u64* errors, int text, i64 rows) {
+  begin_kernel();
   __shared__ W shared[2][32];
   const W nan = __uint_as_float(0x7fc00000u);
   W sums[PACKS][VEC] = {};
@@ -115,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
 
 // The sums of all blocks, for 32 columns by 32 × 8 threads.
 extern "C" __global__ void __launch_bounds__(256) class_loss_sums(const W* parts, T* sums, int blocks) {
+  begin_kernel();
   __shared__ W shared[8][33];
   const int column = (int)blockIdx.x * 32 + (int)threadIdx.x;
   W sum = 0;

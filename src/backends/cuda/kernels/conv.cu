@@ -179,6 +179,7 @@ struct Sums {
 // parts than one go to `parts`, as [part, result], for conv_sum.
 extern "C" __global__ void __launch_bounds__(256) conv(const T* first, const T* second, const T* bias, T* out, W* parts,
                                                        Conv s, int relu, i64 part_terms, i64 part_count) {
+  begin_kernel();
   __shared__ W a[kStep][kRow];
   __shared__ W b[kStep][kRow];
   i64 taps = s.kernel_height * s.kernel_width, in_group = s.in_channels / s.groups,
@@ -228,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(256) conv(const T* first, const T* 
 }
 
 extern "C" __global__ void conv_sum(const W* parts, T* out, i64 count, i64 part_count) {
+  begin_kernel();
   i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   W sum = parts[i];

@@ -29,6 +29,7 @@ __device__ __forceinline__ void copy_weights(const Gather& g, u32 at) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_gather(const __grid_constant__ Gather g) {
+  begin_kernel();
   u32 at = blockIdx.x * 256 + threadIdx.x;
   if (at >= g.all_packs) return;
   if (at >= g.pixel_packs) return copy_weights(g, at - (u32)g.pixel_packs);
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_gather(const __grid_const
 // Rows of the product without their padding.
 extern "C" __global__ void __launch_bounds__(256)
     conv_cut(const T* from, T* to, i64 rows, i64 columns, i64 padded_columns) {
+  begin_kernel();
   i64 at = (i64)blockIdx.x * 256 + threadIdx.x;
   if (at >= rows * columns) return;
   i64 row = at / columns;

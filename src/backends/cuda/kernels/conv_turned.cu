@@ -6,6 +6,7 @@ const int kSide = 32;
 
 extern "C" __global__ void __launch_bounds__(256)
     conv_turned(const T* from, T* to, i64 outs, i64 taps, i64 ins, i64 out_squares, i64 in_squares) {
+  begin_kernel();
   __shared__ T square[kSide][kSide + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
   i64 rest = blockIdx.x / in_squares, tap = rest / out_squares;
   i64 in = (blockIdx.x - rest * in_squares) * kSide, out = (rest - tap * out_squares) * kSide;

@@ -6,6 +6,7 @@ struct Arguments {
   Axes axes;
 };
 extern "C" __global__ void __launch_bounds__(256) copy(const __grid_constant__ Arguments g) {
+  begin_kernel();
   Index first = (Index)blockIdx.x * (256 * UNROLL) + threadIdx.x;
   T pieces[UNROLL];
   Offset from[UNROLL], to[UNROLL];

@@ -3,6 +3,7 @@
 
 // Rows that lie together: a block for each, chunk after chunk.
 extern "C" __global__ void __launch_bounds__(256) cumsum_rows(const T* x, U* out, i64 size) {
+  begin_kernel();
   constexpr int kEach = 4;
   __shared__ W warps[8];
   x += (i64)blockIdx.x * size;
@@ -41,6 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) cumsum_rows(const T* x, U* out
 
 // Across an inner axis: a thread for each column.
 extern "C" __global__ void __launch_bounds__(256) cumsum_columns(const T* x, U* out, i64 outer, i64 size, i64 inner) {
+  begin_kernel();
   i64 column = (i64)blockIdx.x * 256 + threadIdx.x;
   if (column >= outer * inner) return;
   i64 o = column / inner, at = o * size * inner + (column - o * inner);

@@ -6,6 +6,7 @@ typedef Wide<T>::type S;
 
 extern "C" __global__ void drop(const T* x, const T* other, T* out, i64 count, const i64* seed, const i64* counter,
                                 u64 stream, float rate, double kept, int wide) {
+  begin_kernel();
   const RandomKey key = random_key(seed, counter, stream);
   const Dropout<S> dropout(rate, kept);
   const i64 step = (i64)gridDim.x * blockDim.x * PER;

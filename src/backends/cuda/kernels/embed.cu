@@ -48,5 +48,11 @@ __device__ __forceinline__ void embed_rows(const Embedding& e) {
   }
 }
 
-extern "C" __global__ void embed(Embedding e) { embed_rows<VEC>(e); }
-extern "C" __global__ void embed_singly(Embedding e) { embed_rows<1>(e); }
+extern "C" __global__ void embed(Embedding e) {
+  begin_kernel();
+  embed_rows<VEC>(e);
+}
+extern "C" __global__ void embed_singly(Embedding e) {
+  begin_kernel();
+  embed_rows<1>(e);
+}

@@ -22,6 +22,7 @@ struct Arguments {
   i64 slices, share;  // blocks along the reduced axis, and what each of them takes
 };
 extern "C" __global__ void __launch_bounds__(256) extreme(const __grid_constant__ Arguments g) {
+  begin_kernel();
   constexpr int kFolded = COLUMNS ? 256 / LANES : LANES;  // threads that share an output …
   constexpr int kStride = COLUMNS ? LANES : 1;            // … and how far apart they are
   constexpr int kOutputs = 256 / kFolded;

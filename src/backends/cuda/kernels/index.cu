@@ -34,6 +34,7 @@ __device__ __forceinline__ bool holds(i64 index, i64 size, u64* errors, int text
 // y[o, j, :] = x[o, indices[j], :], rows of `units` units of so many bytes. Blocks of threads: along a row, by rows.
 extern "C" __global__ void gather_rows(const void* x, const INDEX* indices, void* y, i64 outer, i64 count, i64 size,
                                        i64 units, int bytes, u64* errors, int text) {
+  begin_kernel();
   with_bytes(bytes, [&](auto zero) {
     typedef decltype(zero) U;
     const i64 step = (i64)gridDim.x * blockDim.y;
@@ -52,6 +53,7 @@ extern "C" __global__ void gather_rows(const void* x, const INDEX* indices, void
 // y[o, j, i] = x[o, indices[o, j, i], i]
 extern "C" __global__ void take(const void* x, const INDEX* indices, void* y, i64 total, i64 count, i64 size, i64 inner,
                                 int bytes, u64* errors, int text) {
+  begin_kernel();
   with_bytes(bytes, [&](auto zero) {
     typedef decltype(zero) U;
     const i64 step = (i64)gridDim.x * blockDim.x;
@@ -67,6 +69,7 @@ extern "C" __global__ void take(const void* x, const INDEX* indices, void* y, i6
 // y[j, c] = 1 where c is index j; `one` has the bits of 1 in y's type. Indices are checked even without classes.
 extern "C" __global__ void one_hot(const INDEX* indices, void* y, i64 count, i64 classes, u64 one, int bytes,
                                    u64* errors, int text) {
+  begin_kernel();
   with_bytes(bytes, [&](auto zero) {
     typedef decltype(zero) U;
     const i64 step = (i64)gridDim.x * blockDim.x, width = classes > 0 ? classes : 1;

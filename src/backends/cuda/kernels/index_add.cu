@@ -169,14 +169,18 @@ __device__ __forceinline__ void join_piece(const Sorted& s, T* y, S* shares) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) sum_pieces(Sorted s, const U* updates, T* y, S* shares) {
+  begin_kernel();
   sum_piece<VEC>(s, updates, y, shares);
 }
 extern "C" __global__ void __launch_bounds__(256) join_pieces(Sorted s, T* y, S* shares) {
+  begin_kernel();
   join_piece<VEC>(s, y, shares);
 }
 extern "C" __global__ void __launch_bounds__(256) sum_pieces_singly(Sorted s, const U* updates, T* y, S* shares) {
+  begin_kernel();
   sum_piece<1>(s, updates, y, shares);
 }
 extern "C" __global__ void __launch_bounds__(256) join_pieces_singly(Sorted s, T* y, S* shares) {
+  begin_kernel();
   join_piece<1>(s, y, shares);
 }

@@ -5,6 +5,7 @@ typedef Wide<T>::type S;
 
 extern "C" __global__ void put_few(const INDEX* indices, const T* updates, T* y, i64 columns, i64 inner, i64 size,
                                    int count, u64* errors, int text) {
+  begin_kernel();
   const i64 step = (i64)gridDim.x * blockDim.x;
   for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < columns; at += step) {
     const i64 o = at / inner, i = at - o * inner, first = o * count * inner + i;

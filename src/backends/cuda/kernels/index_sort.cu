@@ -56,6 +56,7 @@ __device__ __forceinline__ void clear(unsigned char* to, i64 bytes) {
 
 extern "C" __global__ void __launch_bounds__(256) rank_keys(Source s, Moved moved, int count, int shift, u32* keys,
                                                             u32* places, unsigned char* cleared, i64 cleared_bytes) {
+  begin_kernel();
   extern __shared__ uint4 shared[];
   COMPOSITE* all = (COMPOSITE*)shared;
   __shared__ int ranks[8][32];
@@ -100,6 +101,7 @@ __device__ __forceinline__ void count_tile(const u32* keys, i64 count, int tile,
 extern "C" __global__ void __launch_bounds__(256)
     count_first(Source s, u32* keys, i64 count, int tile, int bins, int shift, u32 mask, u32* counts,
                 unsigned char* cleared, i64 cleared_bytes) {
+  begin_kernel();
   extern __shared__ uint4 shared[];
   u32* mine = (u32*)shared;
   for (int b = threadIdx.x; b < bins; b += blockDim.x) mine[b] = 0;
@@ -112,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 extern "C" __global__ void __launch_bounds__(256)
     count_next(const u32* keys, i64 count, int tile, int bins, int shift, u32 mask, u32* counts) {
+  begin_kernel();
   extern __shared__ uint4 shared[];
   u32* mine = (u32*)shared;
   for (int b = threadIdx.x; b < bins; b += blockDim.x) mine[b] = 0;
@@ -122,6 +125,7 @@ extern "C" __global__ void __launch_bounds__(256)
 // counts[tile][digit] becomes the sum over the tiles before; totals[digit] over all. Blocks of 32 digits × 8 groups of
 // tiles.
 extern "C" __global__ void __launch_bounds__(256) add_tiles(u32* counts, u32* totals, int tiles, int bins) {
+  begin_kernel();
   __shared__ u32 sums[8][32];
   const int lane = threadIdx.x % 32, group = threadIdx.x / 32, digit = blockIdx.x * 32 + lane;
   const int share = (tiles + 7) / 8, begin = group * share, end = begin + share < tiles ? begin + share : tiles;
@@ -189,6 +193,7 @@ __device__ __forceinline__ void find_starts(const u32* counts, const u32* totals
 extern "C" __global__ void __launch_bounds__(256)
     place_digits(const u32* keys, const u32* places, i64 count, int tile, int bins, int shift, u32 mask,
                  const u32* counts, const u32* totals, Moved moved, u32* keys_out, u32* places_out) {
+  begin_kernel();
   extern __shared__ uint4 shared[];
   u32* starts = (u32*)shared;
   find_starts(counts, totals, bins, starts);

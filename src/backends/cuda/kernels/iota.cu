@@ -1,5 +1,6 @@
 // start + i · step. Before it: T, the stored type; NUMBER: i64, which wraps, or double.
 extern "C" __global__ void __launch_bounds__(256) iota(T* out, i64 count, NUMBER start, NUMBER step) {
+  begin_kernel();
   i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= count) return;
     // Rounded twice, as on the processor: a fused sum would give other last digits.

@@ -12,6 +12,7 @@ struct Arguments {
   Part parts[PARTS];
 };
 extern "C" __global__ void __launch_bounds__(256) join(const __grid_constant__ Arguments g) {
+  begin_kernel();
   int number = 0;
   for (int many = PARTS; many > 1;) {  // the first part that ends beyond this block
     int half = many / 2;

@@ -16,6 +16,7 @@ __device__ __forceinline__ void load_values(const T* x, const T* other, bool ali
 extern "C" __global__ void __launch_bounds__(BLOCK)
     norm_rows(const T* x, const T* other, const W* gain, const W* bias, T* sums, T* y, W* means, W* rstds,
               double epsilon, i64 rows, i64 columns, int aligned) {
+  begin_kernel();
   __shared__ W shared[2][32];
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W values[kItems][VEC];

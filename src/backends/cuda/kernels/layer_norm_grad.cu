@@ -46,6 +46,7 @@ __device__ __forceinline__ void write_columns(const W (&sums)[kItems][VEC], E* t
 extern "C" __global__ void __launch_bounds__(BLOCK)
     layer_norm_grad(const T* x, const T* dy, const W* gain, const W* means, const W* rstds, const T* other, T* dx,
                     W* sums, W* dgains, W* dbiases, Total* totals, i64 rows, i64 columns, int aligned) {
+  begin_kernel();
   __shared__ W shared[2][32];
   W dgain[kItems][VEC], dbias[kItems][VEC], total[kItems][VEC];
 #pragma unroll
@@ -100,6 +101,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 // The sums of all blocks, 32 columns at a time: [parts, kSums, columns] -> dgain, dbias, dx.
 extern "C" __global__ void __launch_bounds__(512)
     layer_norm_grad_columns(const W* sums, W* dgains, W* dbiases, Total* totals, i64 parts, i64 columns) {
+  begin_kernel();
   __shared__ W shared[16][32];
   const i64 column = (i64)blockIdx.x * 32 + threadIdx.x;
   W sum = 0;

@@ -46,6 +46,7 @@ __device__ __forceinline__ WIDE finished(WIDE sum, const OUT* bias, i64 column) 
 extern "C" __global__ void __launch_bounds__(THREADS)
     matmul(const IN* a, const IN* b, const OUT* bias, const OUT* c0, const WIDE* scale, WIDE alpha, WIDE beta, OUT* c,
            MatmulShape s) {
+  begin_kernel();
   __shared__ WIDE left[DEPTH][PITCH], right[DEPTH][PITCH];
   const i64 down = (s.m + BLOCK - 1) / BLOCK, across = (s.n + BLOCK - 1) / BLOCK;
   const i64 row = (i64)blockIdx.x / across % down * BLOCK, column = (i64)blockIdx.x % across * BLOCK;

@@ -2,6 +2,7 @@
 // numbers of type WIDE that a product reads by address.
 extern "C" __global__ void update_scale(const WIDE* rate, const WIDE* decay, WIDE rate_now, WIDE decay_now,
                                         WIDE* scale) {
+  begin_kernel();
   if (rate) rate_now = *rate;
   if (decay) decay_now = *decay;
   scale[0] = -rate_now;

@@ -148,6 +148,7 @@ __device__ __forceinline__ void prefetch(const float* x, i64 rows, i64 columns, 
 
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 64 ? 4 : 2)
     matmul_update(const IN* a, const IN* b, i64 m, i64 n, i64 k, i64 a_row, i64 b_row, UpdateOperands o) {
+  begin_kernel();
   __shared__ __align__(16) u32 left[DEPTH][PITCH], right[DEPTH][PITCH];
   const i64 across = (n + SIDE - 1) / SIDE;
   const i64 tile_row = (i64)blockIdx.x / across * SIDE, tile_column = (i64)blockIdx.x % across * SIDE;

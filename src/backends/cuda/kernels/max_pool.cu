@@ -50,11 +50,18 @@ __device__ __forceinline__ void pool_forward(const Pool& p, const Forward& f) {
   }
 }
 
-extern "C" __global__ void max_pool(Pool p, Forward f) { pool_forward<VEC>(p, f); }
-extern "C" __global__ void max_pool_singly(Pool p, Forward f) { pool_forward<1>(p, f); }
+extern "C" __global__ void max_pool(Pool p, Forward f) {
+  begin_kernel();
+  pool_forward<VEC>(p, f);
+}
+extern "C" __global__ void max_pool_singly(Pool p, Forward f) {
+  begin_kernel();
+  pool_forward<1>(p, f);
+}
 
 // y = the value where x has its window's largest.
 extern "C" __global__ void max_pool_gather(Pool p, const T* x, const T* values, T* y) {
+  begin_kernel();
   const int channel = first_channel<1>();
   if (channel >= p.channels) return;
   const i64 total = p.images * p.rows * p.columns;

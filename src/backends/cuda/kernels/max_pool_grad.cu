@@ -132,5 +132,11 @@ __device__ __forceinline__ void pool_backward(const Pool& p, const Backward& b) 
 #endif
 }
 
-extern "C" __global__ void max_pool_grad(Pool p, Backward b) { pool_backward<VEC>(p, b); }
-extern "C" __global__ void max_pool_grad_singly(Pool p, Backward b) { pool_backward<1>(p, b); }
+extern "C" __global__ void max_pool_grad(Pool p, Backward b) {
+  begin_kernel();
+  pool_backward<VEC>(p, b);
+}
+extern "C" __global__ void max_pool_grad_singly(Pool p, Backward b) {
+  begin_kernel();
+  pool_backward<1>(p, b);
+}

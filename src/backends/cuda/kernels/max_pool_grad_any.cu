@@ -1,6 +1,7 @@
 // x, dy -> dx for windows and strides of any size (largest.cuh): a thread has one cell of x and visits the windows that
 // cover it.
 extern "C" __global__ void max_pool_grad_any(Pool p, const T* x, const T* dy, T* dx) {
+  begin_kernel();
   const int channel = first_channel<1>();
   if (channel >= p.channels) return;
   const i64 total = p.images * p.rows * p.columns;

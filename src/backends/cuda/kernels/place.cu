@@ -31,6 +31,7 @@ __device__ __forceinline__ i64 source(const Arguments& g, Index i) {
   return inside ? from : -1;
 }
 extern "C" __global__ void __launch_bounds__(256) place(const __grid_constant__ Arguments g) {
+  begin_kernel();
   Index first = (Index)blockIdx.x * (256 * UNROLL) + threadIdx.x;
   T pieces[UNROLL];
 #pragma unroll

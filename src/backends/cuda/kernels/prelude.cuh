@@ -47,6 +47,26 @@ __device__ __forceinline__ u16 f32_to_f16(float x) {
 #endif
 }
 
+// A kernel of a recorded step may begin while those it follows still run (context.h). Each lets those that follow it do
+// so, and before it reads what others write, or writes at all, waits until the earlier ones have ended.
+__device__ __forceinline__ void let_next_begin() {
+#if !defined(VARVE_EMULATED) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_earlier() {
+#ifdef VARVE_EMULATED
+  emu_wait_for_earlier();
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// What every kernel does first, unless it has something to do before it waits.
+__device__ __forceinline__ void begin_kernel() {
+  let_next_begin();
+  wait_for_earlier();
+}
+
 // Two numbers of 16 bits in a word, as they lie in memory: the first one below.
 __device__ __forceinline__ u32 bf16_pair(float first, float second) {
 #ifdef VARVE_EMULATED

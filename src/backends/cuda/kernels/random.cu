@@ -1,5 +1,6 @@
 // Numbers of a stream. NUMBER: what they are stored as; OF: what is made of 32 bits.
 extern "C" __global__ void draw(NUMBER* out, i64 count, const i64* seed, const i64* counter, u64 stream, int wide) {
+  begin_kernel();
   const RandomKey key = random_key(seed, counter, stream);
   const i64 step = (i64)gridDim.x * blockDim.x;
   for (i64 block = (i64)blockIdx.x * blockDim.x + threadIdx.x; 4 * block < count; block += step) {

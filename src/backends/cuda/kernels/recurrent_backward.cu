@@ -128,6 +128,7 @@ struct Thread {
 #define PAIRS ((UNITS * ROWS + THREADS - 1) / THREADS)
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(const Backward a) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char shared[];
   OPERAND* const gradients = (OPERAND*)((REAL*)shared + SHARED_WEIGHTS);  // of this block's gates, for all sequences
 #if GROUP == 1

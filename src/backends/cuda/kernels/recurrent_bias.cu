@@ -1,6 +1,7 @@
 // The gradient of a bias: parts [rows, columns] that recurrent_backward.cu left, added up in a fixed order.
 extern "C" __global__ void __launch_bounds__(1024)
     recurrent_bias(const REAL* parts, int rows, int columns, STORE* bias) {
+  begin_kernel();
   __shared__ REAL sums[32][33];
   const int column = (int)blockIdx.x * 32 + (int)threadIdx.x;
   REAL sum = 0;

@@ -112,6 +112,7 @@ struct Thread {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_forward(const Forward a) {
+  begin_kernel();
   extern __shared__ __align__(16) unsigned char shared[];
   OPERAND* const states = (OPERAND*)((REAL*)shared + SHARED_WEIGHTS);  // before a step and after it, in turns
   const int first_unit = (int)blockIdx.x % GROUP * UNITS;

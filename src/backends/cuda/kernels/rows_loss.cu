@@ -19,6 +19,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     cross_entropy(const T* logits, const LABEL* labels, const T* dloss, double given, T* losses, T* dlogits,
                   MEAN_TYPE* mean, double factor, double divisor, W* parts, u32* arrived, u64* errors, int text,
                   i64 rows, i64 columns, int aligned) {
+  begin_kernel();
   __shared__ W shared[4][32];
   W total = 0;
   for (i64 first = (i64)blockIdx.x * kTeams; first < rows; first += (i64)gridDim.x * kTeams) {

@@ -3,6 +3,7 @@
 // y = exp(x - most) / Σ exp(x - most): the largest exponential is 1 and none overflows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     softmax_rows(const T* from, T* to, i64 rows, i64 columns, int aligned) {
+  begin_kernel();
   __shared__ W shared[2][32];
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W values[kItems][VEC];
@@ -42,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 // dx = y · (dy - Σ dy·y)
 extern "C" __global__ void __launch_bounds__(BLOCK)
     softmax_rows_grad(const T* y, const T* dy, T* dx, i64 rows, i64 columns, int aligned) {
+  begin_kernel();
   __shared__ W shared[32];
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W ys[kItems][VEC], dys[kItems][VEC];

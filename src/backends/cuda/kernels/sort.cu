@@ -39,6 +39,7 @@ struct Rows {
 // Each block sorts TILE / `width` runs of `width` (a power of two) elements of rows. With `keys` null the runs are
 // whole rows and go to the results.
 extern "C" __global__ void __launch_bounds__(256) sort_tiles(Rows rows, int width, KEY* keys, PLACE* places) {
+  begin_kernel();
   __shared__ KEY key[TILE];
   __shared__ PLACE place[TILE];
   i64 runs = (rows.size + width - 1) / width, count = rows.outer * rows.inner * runs;
@@ -83,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) sort_tiles(Rows rows, int widt
 // Neighbouring runs of `width` become one: an element's place is its own number and that of the sibling's before it.
 extern "C" __global__ void __launch_bounds__(256)
     merge_runs(const KEY* keys, const PLACE* places, KEY* to_keys, PLACE* to_places, i64 count, i64 size, i64 width) {
+  begin_kernel();
   i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= count) return;
   i64 row = i / size, k = i - row * size, run = k / width, base = row * size;
@@ -105,6 +107,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(256) write_sorted(Rows rows, const PLACE* places) {
+  begin_kernel();
   i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= rows.outer * rows.size * rows.inner) return;
   i64 row = i / rows.size, from = (i64)places[i], to = rows.at(row, i - row * rows.size);

@@ -2,7 +2,8 @@
 // products of whole tiles by four warps. For compute capability 9.0 alone.
 //
 // A tile is slabs of rows of 128 bytes (a TensorMap says of what). In shared memory a slab begins on 1024 bytes, and of
-// row r the 16 bytes number c lie at place c ^ (r % 8): lanes that read along a column meet different banks.
+// row r the 16 bytes number c lie at place c ^ (r % 8): lanes that read along a column meet different banks. Numbers of
+// 16 bits come in rows of 64 bytes, two of which share 128: there it is c ^ (r / 2 % 4).
 
 struct __align__(64) TensorMap {  // CUtensorMap
   u64 words[16];
@@ -11,6 +12,11 @@ struct __align__(64) TensorMap {  // CUtensorMap
 // The 4 bytes of column `column` in a row.
 __device__ __forceinline__ int place(int row, int column) {
   return row * 128 + ((column / 4) ^ (row % 8)) * 16 + column % 4 * 4;
+}
+
+// The two bytes of column `column` in a row of 64.
+__device__ __forceinline__ int half_place(int row, int column) {
+  return row * 64 + ((column / 8) ^ (row / 2 % 4)) * 16 + column % 8 * 2;
 }
 
 #ifdef VARVE_EMULATED
@@ -45,6 +51,13 @@ __device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matr
   emu_wgmma_m64n64k8_tf32(d, a, b);
 }
 __device__ __forceinline__ void multiply(float (&d)[32], Matrix a, Matrix b) { emu_wgmma_m64n64k8_tf32(d, a, b); }
+__device__ __forceinline__ Matrix half_matrix(const void* slab, int k) { return (const unsigned char*)slab + 32 * k; }
+__device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4], Matrix b, bf16) {
+  emu_wgmma_m64n64k16_bf16(d, a, b);
+}
+__device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4], Matrix b, f16) {
+  emu_wgmma_m64n64k16_f16(d, a, b);
+}
 #else
 // A barrier is an 8-byte word of shared memory. It counts arrivals, and the bytes that are on their way to the tile it
 // stands for; when all are there its round ends, and the next begins.
@@ -122,46 +135,54 @@ __device__ __forceinline__ void fewer_registers() {
 #endif
 }
 
-// Eight numbers, from 8 · k on, of each of 64 rows of a slab: as the tensor cores are told where an operand lies.
+// Eight numbers, from 8 · k on, of each of 64 rows of a slab, or sixteen of 16 bits from 16 · k on: as the tensor cores
+// are told where an operand lies.
 typedef u64 Matrix;
-__device__ __forceinline__ Matrix matrix(const void* slab, int k) {
-  const u64 whole_rows = 1, eight_rows = 1024 >> 4, turned_by_128 = 1;
-  return ((u64)shared_address(slab) >> 4 & 0x3fff) + 2 * k | whole_rows << 16 | eight_rows << 32 | turned_by_128 << 62;
+__device__ __forceinline__ Matrix matrix_in(const void* slab, int k, int row_bytes, u64 turned) {
+  const u64 whole_rows = 1, eight_rows = 8 * row_bytes >> 4;
+  return ((u64)shared_address(slab) >> 4 & 0x3fff) + 2 * k | whole_rows << 16 | eight_rows << 32 | turned << 62;
 }
+__device__ __forceinline__ Matrix matrix(const void* slab, int k) { return matrix_in(slab, k, 128, 1); }
+__device__ __forceinline__ Matrix half_matrix(const void* slab, int k) { return matrix_in(slab, k, 64, 2); }
 
-// d[64,64] += a[64,8] · b[64,8]ᵀ in TF32, by four warps, after products_begin; they are computed between
-// products_go and products_wait, and until then nobody may touch d or a's registers. Lane 4 · group + member of warp w
-// has of d[4 · j + 2 · u + e] row 16 · w + 8 · u + group, column 8 · j + 2 · member + e, and of a[2 · v + u] the same
-// row, column 4 · v + member.
+// d[64,64] += a[64,8] · b[64,8]ᵀ in TF32, or of sixteen columns of 16 bits, by four warps, after products_begin; they
+// are computed between products_go and products_wait, and until then nobody may touch d or a's registers. Lane
+// 4 · group + member of warp w has of d[4 · j + 2 · u + e] row 16 · w + 8 · u + group, column 8 · j + 2 · member + e,
+// and of a[2 · v + u] the same row, column 4 · v + member, or the pair of columns from 8 · v + 2 · member on.
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_go() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-#define WGMMA "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32"
-__device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile(WGMMA
-               " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, "
-               "%36, 1, 1, 1;"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                 "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+#define WGMMA(instruction, left, right_and_signs, ...)                                                                 \
+  asm volatile("wgmma.mma_async.sync.aligned." instruction                                                             \
+               " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, " left                \
+               ", " right_and_signs ";"                                                                                \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),       \
+                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
+                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),            \
+                 "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),            \
+                 "+f"(d[30]), "+f"(d[31])                                                                              \
+               : __VA_ARGS__)
+#define WGMMA_WORDS(instruction, signs) \
+  WGMMA(instruction, "{%32, %33, %34, %35}", "%36, " signs, "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#else
+#define WGMMA(...)
+#define WGMMA_WORDS(...)
 #endif
+__device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
+  WGMMA_WORDS("m64n64k8.f32.tf32.tf32", "1, 1, 1");
 }
 __device__ __forceinline__ void multiply(float (&d)[32], Matrix a, Matrix b) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile(WGMMA
-               " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1;"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                 "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-               : "l"(a), "l"(b));
-#endif
+  WGMMA("m64n64k8.f32.tf32.tf32", "%32", "%33, 1, 1, 1", "l"(a), "l"(b));
 }
+__device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4], Matrix b, bf16) {
+  WGMMA_WORDS("m64n64k16.f32.bf16.bf16", "1, 1, 1, 0");
+}
+__device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4], Matrix b, f16) {
+  WGMMA_WORDS("m64n64k16.f32.f16.f16", "1, 1, 1, 0");
+}
+#undef WGMMA_WORDS
 #undef WGMMA
 #endif
 
@@ -193,3 +214,7 @@ __device__ __forceinline__ u32 rounded(float x) {
   const u32 bits = __float_as_uint(x);
   return x == x ? bits + 0x1000u : bits;
 }
+
+// Two numbers as one word of the tensor cores.
+__device__ __forceinline__ u32 pair_of(float first, float second, bf16) { return bf16_pair(first, second); }
+__device__ __forceinline__ u32 pair_of(float first, float second, f16) { return f16_pair(first, second); }

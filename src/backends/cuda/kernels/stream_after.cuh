@@ -1,10 +1,10 @@
 // What becomes of the sums of a product.
-//   BIAS 1  one number for each column is added
+//   BIAS 1  one number of type T for each column is added
 //   RELU 1  what is negative becomes 0; NaN stays
 //   FUNCTION 1  update(sum, …, y), which stands before, gives the result
-__device__ __forceinline__ float finished(float sum, const float* bias, i64 column) {
+__device__ __forceinline__ float finished(float sum, const T* bias, i64 column) {
 #if BIAS
-  sum += bias[column];
+  sum += widen<float>(bias[column]);
 #endif
 #if RELU
   sum = !(sum <= 0.0f) ? sum : 0.0f;

@@ -1,6 +1,7 @@
 // A weight's gradient g = aᵀ·b, a sum of few terms, and what an optimiser does with it: the weights and moments stream
 // through shared memory once (kernels/stream.cuh), and the gradient is never stored.
 //   a: [K,M]  b: [K,N], of type IN, rows of b b_row apart    weights and moments: [M,N]    K ≤ 8 · STEPS, N % 32 = 0
+//   EARLY 1  no earlier kernel of the step writes the weights and moments: their first tiles need not wait for one
 // A block has UNITS · 32 columns, of which each warp has 32, and every lanes-th tile of 16 rows. Its part of b stays in
 // registers.
 
@@ -16,18 +17,21 @@ __device__ __forceinline__ u32 a_word(const unsigned char* tile, int k, int row)
   return rounded(widen<float>(x));
 }
 
-__device__ __forceinline__ void load_stage(const StreamOperands& o, unsigned char* stage, int tile, int stripe,
-                                           u64* barrier) {
+__device__ __forceinline__ void load_tensors(const StreamOperands& o, unsigned char* stage, int tile, int stripe,
+                                             u64* barrier) {
   barrier_expect(barrier, TENSORS * TILE + A_TILE);
 #pragma unroll
   for (int t = 0; t < TENSORS; ++t)
     load_tile<false>(stage + t * TILE, &o.tensors[t], 0, tile * 16, stripe * UNITS, barrier);
+}
+__device__ __forceinline__ void load_factor(const StreamOperands& o, unsigned char* stage, int tile, u64* barrier) {
   load_tile<false>(stage + TENSORS * TILE, &o.factor, tile * 16, 0, 0, barrier);
 }
 
 extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
     stream_update(const __grid_constant__ StreamOperands o, const IN* b, i64 b_row, int terms, int tiles, i64 n,
                   int stripes) {
+  let_next_begin();
   extern __shared__ __align__(1024) unsigned char memory[];
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES;
   const Share share(tiles, stripes);
@@ -38,8 +42,11 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
   // One thread brings tiles and takes them back: a stage is free again when the copy engine has read it.
   if (warp == UNITS) {
     if (lane != 0) return;
+    if (!EARLY) wait_for_earlier();
     for (int t = 0; t < share.count && t < STAGES; ++t)
-      load_stage(o, memory + t * STAGE, share.tile(t), share.stripe, full + t);
+      load_tensors(o, memory + t * STAGE, share.tile(t), share.stripe, full + t);
+    if (EARLY) wait_for_earlier();
+    for (int t = 0; t < share.count && t < STAGES; ++t) load_factor(o, memory + t * STAGE, share.tile(t), full + t);
     for (int t = 0; t < share.count; ++t) {
       const int s = t % STAGES, last = (t + STAGES - 1) % STAGES, next = t - 1 + STAGES;
       barrier_wait(done + s, t / STAGES);
@@ -49,12 +56,14 @@ extern "C" __global__ void __launch_bounds__(UNITS * 32 + 32, 2)
       stores_end();
       if (t == 0 || next >= share.count) continue;
       stores_but_one_are_read();
-      load_stage(o, memory + last * STAGE, share.tile(next), share.stripe, full + last);
+      load_tensors(o, memory + last * STAGE, share.tile(next), share.stripe, full + last);
+      load_factor(o, memory + last * STAGE, share.tile(next), full + last);
     }
     stores_are_done();
     return;
   }
 
+  wait_for_earlier();
   // Of eight terms a lane multiplies number `first` and the one two further: so lanes read different banks.
   const int group = lane / 4, member = lane % 4, first = member / 2 * 4 + member % 2;
   u32 right[STEPS][4][2];

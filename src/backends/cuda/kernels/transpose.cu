@@ -7,6 +7,7 @@ struct Arguments {
   Axes axes;
 };
 extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constant__ Arguments g) {
+  begin_kernel();
   __shared__ T square[TILE][TILE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
   constexpr int S = RANK - 2, X = RANK - 1;  // the source's and the target's fast axis
   Index rest = g.across.quotient(blockIdx.x), column = (blockIdx.x - rest * g.across.size) * TILE;

@@ -1,0 +1,27 @@
+#include "backends/cuda/parts.h"
+
+#include "base/text.h"
+
+namespace varve::cuda {
+
+std::string after_text(DType dtype, const After& after) {
+  return after.function +
+         defines({{"T", type_name(dtype)},
+                  {"BIAS", cat(after.bias ? 1 : 0)},
+                  {"RELU", cat(after.relu ? 1 : 0)},
+                  {"FUNCTION", after.function.empty() ? "0" : "1"}}) +
+         kernel_text("stream_after");
+}
+
+Function sum_function(DType part, DType dtype, const After& after) {
+  return {"stream_sum", after_text(dtype, after) + defines({{"PART", type_name(part)}}) + kernel_text("stream_sum")};
+}
+
+void add_parts(const Function& sum, const Parts& parts, const void* bias, void* y, std::int64_t m, std::int64_t n) {
+  constexpr int kThreads = 128;
+  const std::int64_t numbers = m * n;
+  sum({.grid = (numbers / 4 + kThreads - 1) / kThreads, .block = kThreads}, parts.first, bias, y, numbers, n,
+      static_cast<int>(parts.count));
+}
+
+}  // namespace varve::cuda
