@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
 #include "cuda/gpu_here.h"
@@ -189,6 +190,41 @@ TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
           ASSERT_TRUE(forward);
           expect_same(turned_way(spec, own_way(*forward)), spec);
         }
+}
+
+// Images one below the other, with padding that neighbours share: small and large ones, more tiles than one, inputs
+// that several blocks share.
+TEST(ConvWays, TilesOfNeighboursAreTheConvolution) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  const auto square = [](std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
+    ConvShape s = pixels(batch, side, in, out);
+    s.kernel_height = s.kernel_width = 3;
+    s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 1;
+    return s;
+  };
+  for (const ConvShape& shape : {square(3, 2, 96, 128), square(2, 8, 32, 64), square(1, 17, 64, 192),
+                                 square(5, 4, 256, 128), kernels(32, 64, 1, 1), kernels(64, 128, 1, 1)})
+    for (const bool follows : {false, true}) {
+      const ConvSpec spec{{ConvPass::forward, shape, false}, f32, {follows, follows}, true};
+      const std::optional<ConvWay> way = tiled_way(spec);
+      ASSERT_TRUE(way) << spec.key();
+      expect_same(*way, spec);
+    }
+}
+
+TEST(ConvWays, OnlyWhatPaysIsTiled) {
+  const auto pays = [](const ConvShape& shape, bool tf32 = true) {
+    return pays_to_tile({{ConvPass::forward, shape, false}, f32, {}, tf32});
+  };
+  const ConvShape plain = kernels(32, 64, 1, 1);
+  ConvShape far = plain, grouped = plain;
+  far.pad_left = 3;
+  grouped.groups = 2;
+  EXPECT_TRUE(pays(plain));
+  EXPECT_FALSE(pays(plain, false));
+  for (const ConvShape& shape : {kernels(33, 64, 1, 1), kernels(32, 60, 1, 1), kernels(32, 64, 2, 1),
+                                 kernels(32, 64, 1, 2), far, grouped, pixels(3, 5, 32, 64)})
+    EXPECT_FALSE(pays(shape));
 }
 
 TEST(ConvWays, OnlyWhatPaysIsGathered) {

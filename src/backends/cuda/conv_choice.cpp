@@ -6,6 +6,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/cublas.h"
 #include "backends/cuda/cudnn_tuning.h"
@@ -131,6 +132,7 @@ class Problem {
     const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
     if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
     if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
+    if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
     if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && !product)
       all.push_back({"turned", [this, forward] { return turned_way(spec_, problem_of(*forward).decide(true)); }});
     // Without tensor cores cuDNN has little for channels-last images; then ours may be the fastest.

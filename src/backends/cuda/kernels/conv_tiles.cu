@@ -1,0 +1,126 @@
+// y[N,OH,OW,O] = x[N,H,W,I] by w[O,KH,KW,I], stride 1, all f32, products in TF32 (kernels/stream.cuh).
+//
+// Think of all rows of all images as one line of places: each row has PITCH, of which those behind W are zeros, and
+// each image has IMAGE rows, of which those behind H are. Neighbours share this padding. Then tap (i, j) of place q
+// reads place q + (i - TOP) · PITCH + (j - LEFT), and a tile of neighbours reads neighbours, whatever the tap. What is
+// computed for places that are padding is not stored.
+//
+// A block has two teams of four warps, of 64 · BLOCKS places each, and COLUMNS outputs. For every 32 inputs the LINES
+// rows that hold the tile's places, and those its taps reach, come to shared memory once, and the weights tap by tap.
+// Where several blocks share the inputs (gridDim.z), y is parts[…][N,OH,OW,O] that stream_sum adds.
+//   what follows (kernels/stream_after.cuh): where a block has whole sums
+
+#define PLACES (2 * 64 * BLOCKS)
+#define REGION ((LINES * PITCH * 128 + 1023) / 1024 * 1024)  // bytes
+#define WEIGHTS (COLUMNS * 128)
+#define TAPS (KH * KW)
+#define AHEAD (STAGES < TAPS ? STAGES : TAPS - 1)  // the tap at which the next inputs are asked for
+
+__device__ __forceinline__ int floor_div(int a, int b) { return (a >= 0 ? a : a - b + 1) / b; }
+
+#ifdef VARVE_EMULATED
+__device__ __forceinline__ void multiply(float (&d)[64], Matrix a, Matrix b) { emu_wgmma_m64n128k8_tf32(d, a, b); }
+#else
+// As kernels/stream.cuh has it, with b[128,8].
+__device__ __forceinline__ void multiply(float (&d)[64], Matrix a, Matrix b) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+      "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
+      "%57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1;"
+      : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+      : "l"(a), "l"(b));
+#undef SIXTEEN
+#undef FOUR
+#endif
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(288, 1)
+    conv_tiles(const __grid_constant__ TensorMap w, const __grid_constant__ TensorMap x, const T* bias, float* y,
+               int images, i64 outs, int slabs) {
+  begin_kernel();
+  extern __shared__ __align__(1024) unsigned char memory[];
+  unsigned char *const regions = memory, *const weights = memory + 2 * REGION;
+  u64 *const full = (u64*)(weights + STAGES * WEIGHTS), *const empty = full + STAGES;
+  u64 *const come = empty + STAGES, *const read = come + 2;
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  const int share = slabs / (int)gridDim.z, first_slab = share * (int)blockIdx.z;
+  const int first_place = (int)blockIdx.x * PLACES, first_read = first_place - TOP * PITCH - LEFT;
+  const int first_line = floor_div(first_read, PITCH), shift = first_read - first_line * PITCH;
+  prepare_barriers(full, empty, STAGES, 8);
+  prepare_barriers(come, read, 2, 8);
+  __syncthreads();
+
+  if (warp == 8) {
+    if (lane != 0) return;
+    const auto load_region = [&](int c) {
+      unsigned char* const region = regions + c % 2 * REGION;
+      barrier_expect(come + c % 2, LINES * PITCH * 128);
+      for (int l = 0; l < LINES; ++l) {
+        const int line = first_line + l, image = floor_div(line, IMAGE), row = line - image * IMAGE;
+        load_tile<false>(region + l * PITCH * 128, &x, (first_slab + c) * 32, 0, row < H ? image * H + row : -1,
+                         come + c % 2);
+      }
+    };
+    load_region(0);
+    int step = 0;
+    for (int c = 0; c < share; ++c)
+      for (int tap = 0; tap < TAPS; ++tap, ++step) {
+        const int s = step % STAGES;
+        if (step >= STAGES) barrier_wait(empty + s, step / STAGES - 1);
+        barrier_expect(full + s, WEIGHTS);
+        load_tile<false>(weights + s * WEIGHTS, &w, 0, (int)blockIdx.y * COLUMNS, tap * slabs + first_slab + c,
+                         full + s);
+        if (tap != AHEAD || c + 1 == share) continue;
+        if (c > 0) barrier_wait(read + (c + 1) % 2, (c + 1) / 2 - 1);
+        load_region(c + 1);
+      }
+    return;
+  }
+
+  const int team = warp / 4, group = lane / 4, member = lane % 4;
+  float sums[BLOCKS][COLUMNS / 2] = {};
+  int step = 0;
+  for (int c = 0; c < share; ++c) {
+    const unsigned char* const places = regions + c % 2 * REGION + (shift + team * 64 * BLOCKS) * 128;
+    barrier_wait(come + c % 2, c / 2);
+    for (int i = 0; i < KH; ++i)
+      for (int j = 0; j < KW; ++j, ++step) {
+        const int s = step % STAGES;
+        const unsigned char* const mine = places + (i * PITCH + j) * 128;
+        barrier_wait(full + s, step / STAGES);
+        products_begin();
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+#pragma unroll
+          for (int b = 0; b < BLOCKS; ++b)
+            multiply(sums[b], matrix(mine + b * 64 * 128, k), matrix(weights + s * WEIGHTS, k));
+        products_go();
+        products_wait();
+        if (lane == 0) barrier_arrive(empty + s);
+      }
+    if (lane == 0) barrier_arrive(read + c % 2);
+  }
+
+  y += (i64)blockIdx.z * images * (OH * OW) * outs;
+  const i64 first_column = (i64)blockIdx.y * COLUMNS + 2 * member;
+#pragma unroll
+  for (int b = 0; b < BLOCKS; ++b)
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      const int place = first_place + (team * BLOCKS + b) * 64 + warp % 4 * 16 + 8 * u + group;
+      const int line = place / PITCH, column = place % PITCH, image = line / IMAGE, row = line % IMAGE;
+      if (image >= images || row >= OH || column >= OW) continue;
+      float* const to = y + (((i64)image * OH + row) * OW + column) * outs;
+#pragma unroll
+      for (int j = 0; j < COLUMNS / 8; ++j) {
+        const i64 n = first_column + 8 * j;
+        *(float2*)(to + n) =
+            make_float2(finished(sums[b][4 * j + 2 * u], bias, n), finished(sums[b][4 * j + 2 * u + 1], bias, n + 1));
+      }
+    }
+}
