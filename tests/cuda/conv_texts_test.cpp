@@ -1,8 +1,12 @@
 // The texts of convolutions compile for every kind of GPU.
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/function.h"
 #include "base/text.h"
+#include "cuda/gpu_here.h"
 
 namespace varve::cuda {
 namespace {
@@ -27,6 +31,40 @@ TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
       for (const char* wide : {"0", "1"})
         EXPECT_FALSE(compile(type + defines({{"WIDE", wide}}) + gather, arch).empty());
     }
+}
+
+// Of images as wide as those of the networks that are measured; 128 and 256 places, 64 and 128 outputs.
+TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
+  if (has_gpu()) GTEST_SKIP() << "compiled when run";
+  for (const auto& [batch, side, channels] : {std::array{80, 32, 64}, {80, 8, 256}, {16, 56, 64}, {16, 7, 512}}) {
+    const ConvShape shape{.batch = batch,
+                          .groups = 1,
+                          .in_height = side,
+                          .in_width = side,
+                          .in_channels = channels,
+                          .out_height = side,
+                          .out_width = side,
+                          .out_channels = channels,
+                          .kernel_height = 3,
+                          .kernel_width = 3,
+                          .stride_height = 1,
+                          .stride_width = 1,
+                          .dilation_height = 1,
+                          .dilation_width = 1,
+                          .pad_top = 1,
+                          .pad_bottom = 1,
+                          .pad_left = 1,
+                          .pad_right = 1};
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad})
+      EXPECT_TRUE(tiled_way({{pass, shape, false}, f32, {}, true}));
+  }
+  int found = 0;
+  for (const std::string& text : collected_texts()) {
+    if (text.find("conv_tiles(") == std::string::npos && text.find("conv_weights(") == std::string::npos) continue;
+    ++found;
+    EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
+  }
+  EXPECT_EQ(found, 8);
 }
 
 }  // namespace

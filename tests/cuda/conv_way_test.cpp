@@ -210,6 +210,18 @@ TEST(ConvWays, TilesOfNeighboursAreTheConvolution) {
       ASSERT_TRUE(way) << spec.key();
       expect_same(*way, spec);
     }
+  ConvShape uneven = square(2, 9, 64, 64);
+  uneven.pad_top = 0;
+  uneven.pad_right = 2;
+  uneven.out_height = 8;
+  uneven.out_width = 10;
+  for (const ConvShape& shape :
+       {square(3, 2, 64, 128), square(2, 8, 64, 64), square(3, 17, 64, 64), square(9, 4, 128, 64), uneven}) {
+    const ConvSpec spec{{ConvPass::weight_grad, shape, false}, f32, {}, true};
+    const std::optional<ConvWay> way = tiled_way(spec);
+    ASSERT_TRUE(way) << spec.key();
+    expect_same(*way, spec);
+  }
 }
 
 TEST(ConvWays, OnlyWhatPaysIsTiled) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/function.h"
+#include "backends/cuda/kernel_texts.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -9,6 +10,20 @@ namespace {
 
 TEST(KernelTexts, ThePreludeCompiles) {
   for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude(), arch).empty()) << arch;
+}
+
+// A kernel that forgets to would read what earlier ones of its step are still to write.
+TEST(KernelTexts, EveryKernelWaitsForEarlierOnes) {
+  int kernels = 0;
+  for (const auto& [name, text] : kernel_texts())
+    for (std::size_t at = text.find("__global__"); at != std::string::npos; at = text.find("__global__", at + 1)) {
+      const std::size_t body = text.find('{', at) + 1;
+      const std::string first = text.substr(text.find_first_not_of(" \n", body), 20);
+      const bool begins = first.starts_with("begin_kernel();") || first.starts_with("let_next_begin();");
+      EXPECT_TRUE(begins) << name << ": " << first;
+      kernels += begins ? 1 : 0;
+    }
+  EXPECT_GT(kernels, 60);
 }
 
 TEST(KernelTexts, AnErrorShowsTheLog) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/conv_line.h"
 #include "backends/cuda/parts.h"
 #include "backends/cuda/tensor_map.h"
 #include "base/levers.h"
@@ -16,15 +17,6 @@ constexpr std::int64_t kFewestStages = 3, kMostStages = 8;
 constexpr std::int64_t kSharedBytes = 216 << 10;
 constexpr std::int64_t kBarriers = 16;  // bytes of a stage's two
 
-// As kernels/conv_tiles.cu has them.
-struct Line {
-  std::int64_t pitch, image, places;  // of a row, rows of an image, of everything
-  explicit Line(const ConvShape& s)
-      : pitch(s.in_width + std::max(s.pad_left, s.pad_right)),
-        image(s.in_height + std::max(s.pad_top, s.pad_bottom)),
-        places(s.batch * image * pitch) {}
-};
-
 // How the work is divided: 128 · blocks places and so many outputs for each block of threads, which shares the inputs
 // with others.
 struct Division {
@@ -32,16 +24,14 @@ struct Division {
   std::int64_t lines = 0, stages = 0;
 
   std::int64_t places() const { return 128 * blocks; }
-  std::int64_t region_bytes(const Line& line) const { return (lines * line.pitch * 128 + 1023) / 1024 * 1024; }
-  std::int64_t shared_bytes(const Line& line) const {
+  std::int64_t region_bytes(const ConvLine& line) const { return (lines * line.pitch * 128 + 1023) / 1024 * 1024; }
+  std::int64_t shared_bytes(const ConvLine& line) const {
     return 2 * (region_bytes(line) + kBarriers) + stages * (columns * 128 + kBarriers);
   }
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Sets lines and stages; false where the tiles do not fit.
-bool fit(Division& d, const ConvShape& s, const Line& line) {
+bool fit(Division& d, const ConvShape& s, const ConvLine& line) {
   const std::int64_t reach = (s.kernel_height - 1) * line.pitch + s.kernel_width - 1;
   d.lines = ceil_div(d.places() + reach + line.pitch - 1, line.pitch);
   d.stages = 0;
@@ -50,7 +40,7 @@ bool fit(Division& d, const ConvShape& s, const Line& line) {
 }
 
 // Clocks, roughly: what a multiprocessor multiplies, what it gets from the cache, and what parts cost to write and add.
-double cost(const Division& d, const ConvShape& s, const Line& line) {
+double cost(const Division& d, const ConvShape& s, const ConvLine& line) {
   constexpr double kProducts = 700, kBytes = 24, kBegin = 4000;  // a clock, and to begin and end
   const double blocks =
       static_cast<double>(ceil_div(line.places, d.places()) * (s.out_channels / d.columns) * d.splits);
@@ -65,7 +55,7 @@ double cost(const Division& d, const ConvShape& s, const Line& line) {
   return waves * (slabs * std::max(products, bytes) + kBegin) + parts;
 }
 
-std::optional<Division> divide(const ConvShape& s, const Line& line) {
+std::optional<Division> divide(const ConvShape& s, const ConvLine& line) {
   std::optional<Division> best;
   const std::int64_t slabs = s.in_channels / kSlab;
   for (const std::int64_t blocks : {2, 1})
@@ -82,14 +72,12 @@ class TiledConv {
  public:
   TiledConv(const ConvSpec& spec, const Division& division) : shape_(spec.call.shape), line_(shape_), d_(division) {
     const After after{spec.epilogue.bias, spec.epilogue.relu};
-    const Constants constants{
-        {"KH", cat(shape_.kernel_height)}, {"KW", cat(shape_.kernel_width)}, {"TOP", cat(shape_.pad_top)},
-        {"LEFT", cat(shape_.pad_left)},    {"H", cat(shape_.in_height)},     {"OH", cat(shape_.out_height)},
-        {"OW", cat(shape_.out_width)},     {"PITCH", cat(line_.pitch)},      {"IMAGE", cat(line_.image)},
-        {"BLOCKS", cat(d_.blocks)},        {"COLUMNS", cat(d_.columns)},     {"LINES", cat(d_.lines)},
-        {"STAGES", cat(d_.stages)}};
-    conv_ = Function("conv_tiles", after_text(f32, d_.splits > 1 ? After() : after) + kernel_text("stream") +
-                                       defines(constants) + kernel_text("conv_tiles"));
+    const Constants sizes{{"KH", cat(shape_.kernel_height)}, {"KW", cat(shape_.kernel_width)},
+                          {"BLOCKS", cat(d_.blocks)},        {"COLUMNS", cat(d_.columns)},
+                          {"LINES", cat(d_.lines)},          {"STAGES", cat(d_.stages)}};
+    conv_ =
+        Function("conv_tiles", after_text(f32, d_.splits > 1 ? After() : after) + kernel_text("stream") +
+                                   defines(constants_of(shape_, line_)) + defines(sizes) + kernel_text("conv_tiles"));
     if (d_.splits > 1) sum_ = sum_function(f32, f32, after);
   }
 
@@ -119,29 +107,29 @@ class TiledConv {
 
  private:
   ConvShape shape_;
-  Line line_;
+  ConvLine line_;
   Division d_;
   Function conv_, sum_;
 };
 
 }  // namespace
 
+bool may_tile(const ConvSpec& spec) {
+  return lever("streams") && gpu().major == 9 && gpu().minor == 0 && !spec.call.empty && spec.dtype == f32 &&
+         spec.tf32 && spec.call.shape.taps() > 1 && has_line(spec.call.shape);
+}
+
 bool pays_to_tile(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
-  if (!lever("streams") || gpu().major != 9 || gpu().minor != 0) return false;
-  if (spec.call.pass != ConvPass::forward || spec.call.empty || spec.dtype != f32 || !spec.tf32) return false;
-  if (s.groups != 1 || s.taps() == 1 || s.in_channels % kSlab != 0 || s.out_channels % 64 != 0) return false;
-  if (s.stride_height != 1 || s.stride_width != 1 || s.dilation_height != 1 || s.dilation_width != 1) return false;
-  if (std::max(s.pad_top, s.pad_bottom) >= s.kernel_height || std::max(s.pad_left, s.pad_right) >= s.kernel_width)
-    return false;
-  constexpr std::int64_t kWidest = 256, kMost = std::int64_t{1} << 30;
-  const Line line(s);
-  return line.pitch <= kWidest && line.places < kMost && divide(s, line).has_value();
+  if (spec.call.pass == ConvPass::weight_grad) return pays_to_tile_weights(spec);
+  return may_tile(spec) && spec.call.pass == ConvPass::forward && s.in_channels % kSlab == 0 &&
+         s.out_channels % 64 == 0 && divide(s, ConvLine(s));
 }
 
 std::optional<ConvWay> tiled_way(const ConvSpec& spec) {
   if (!pays_to_tile(spec)) return std::nullopt;
-  TiledConv conv(spec, *divide(spec.call.shape, Line(spec.call.shape)));
+  if (spec.call.pass == ConvPass::weight_grad) return tiled_weights_way(spec);
+  TiledConv conv(spec, *divide(spec.call.shape, ConvLine(spec.call.shape)));
   const std::size_t scratch = conv.scratch_bytes();
   return ConvWay{"tiled", scratch, false,
                  [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};
