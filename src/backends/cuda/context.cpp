@@ -356,8 +356,21 @@ void Context::let_next_overlap() const {
 
 std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pieces) {
   make_current();
+  if (gpu_.major >= 9 && !overlap_refused_ && lever("overlap")) {
+    try {
+      return recorded(pieces, true);
+    } catch (const Error&) {
+      auto apart = recorded(pieces, false);
+      overlap_refused_ = true;  // by the driver, since without it nothing fails
+      return apart;
+    }
+  }
+  return recorded(pieces, false);
+}
+
+std::unique_ptr<backend::Recording> Context::recorded(const std::vector<Piece>& pieces, bool overlap) {
   check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
-  overlapping_ = gpu_.major >= 9 && lever("overlap");
+  overlapping_ = overlap;
   OwnedGraph owned;
   try {
     capture(stream_, pieces);

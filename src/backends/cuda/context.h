@@ -60,11 +60,13 @@ class Context final : public backend::Device {
  private:
   friend class Allocation;
   void free_blocks();  // those given back; the caller has the lock
+  std::unique_ptr<backend::Recording> recorded(const std::vector<Piece>& pieces, bool overlap);
 
   Gpu gpu_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   bool overlapping_ = false;  // a step is being recorded whose kernels overlap
+  bool overlap_refused_ = false;
   class Ring;
   std::unique_ptr<Ring> ring_;  // pinned memory through which uploads go
   struct Words;
