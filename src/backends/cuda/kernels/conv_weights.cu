@@ -61,16 +61,20 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     barrier_wait(full + s, t / STAGES);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
+      // Neighbouring taps want neighbouring places: four are enough for two of each of three taps.
+      uint2 places[4];
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const int at = base + 8 * k + p;
+        places[p] = *(const uint2*)(mine + place(at >= RING ? at - RING : at, column));
+      }
       u32 left[3][4];
 #pragma unroll
       for (int j = 0; j < 3; ++j)
 #pragma unroll
         for (int v = 0; v < 2; ++v) {
-          int at = base + 8 * k + v + 2 - j;
-          at = at >= RING ? at - RING : at;
-          const float2 two = *(const float2*)(mine + place(at, column));
-          left[j][2 * v] = rounded(two.x);
-          left[j][2 * v + 1] = rounded(two.y);
+          left[j][2 * v] = places[v + 2 - j].x;
+          left[j][2 * v + 1] = places[v + 2 - j].y;
         }
       products_begin();
 #pragma unroll
