@@ -34,7 +34,7 @@ const std::vector<Lever>& levers() {
        .doc = "the fastest of the algorithms that a GPU's libraries propose instead of the first",
        .gpu_only = true},
       {.name = "streams",
-       .doc = "our kernels for products of few rows with large weights, and convolutions in TF32 (compute capability "
+       .doc = "our kernels for products of few rows with large weights, and convolutions (compute capability "
               "9.0)",
        .gpu_only = true},
       {.name = "overlap",

@@ -54,7 +54,7 @@ class TiledWeights {
                                    {.rows = kSide, .slabs = 1});
     const CUtensorMap dy = row_map(
         {.address = at.second, .channels = s.out_channels, .width = s.out_width, .rows = s.batch * s.out_height},
-        line_.pitch);
+        line_.pitch, f32);
     multiply_({.grid = s.out_channels / kSide,
                .block = 512,
                .grid_y = static_cast<int>(s.in_channels / kSide),
@@ -78,8 +78,8 @@ class TiledWeights {
 
 bool pays_to_tile_weights(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
-  return may_tile(spec) && s.kernel_height == 3 && s.kernel_width == 3 && s.in_channels % kSide == 0 &&
-         s.out_channels % kSide == 0 && TiledWeights(s).fits();
+  return may_tile(spec) && spec.dtype == f32 && s.kernel_height == 3 && s.kernel_width == 3 &&
+         s.in_channels % kSide == 0 && s.out_channels % kSide == 0 && TiledWeights(s).fits();
 }
 
 ConvWay tiled_weights_way(const ConvSpec& spec) {

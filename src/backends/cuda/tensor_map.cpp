@@ -6,8 +6,6 @@
 namespace varve::cuda {
 namespace {
 
-constexpr std::int64_t kSlab = 32;
-
 CUtensorMapDataType data_type(DType dtype) {
   switch (dtype) {
     case f32:
@@ -40,15 +38,18 @@ cuuint32_t side(std::int64_t n) { return static_cast<cuuint32_t>(n); }
 
 CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile, DType dtype) {
   const std::size_t bytes = size_of(dtype);
-  return encode(dtype, matrix.address, {kSlab, size(matrix.rows), size(matrix.columns / kSlab)},
-                {size(matrix.row) * bytes, kSlab * bytes}, {kSlab, side(tile.rows), side(tile.slabs)},
-                bytes == 4 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
+  const cuuint64_t slab = size(tile.columns) * bytes;
+  return encode(dtype, matrix.address, {size(tile.columns), size(matrix.rows), size(matrix.columns / tile.columns)},
+                {size(matrix.row) * bytes, slab}, {side(tile.columns), side(tile.rows), side(tile.slabs)},
+                slab == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
-CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch) {
-  const cuuint64_t pixel = size(images.channels) * sizeof(float);
-  return encode(f32, images.address, {size(images.channels), size(images.width), size(images.rows)},
-                {pixel, pixel * size(images.width)}, {kSlab, side(pitch), 1}, CU_TENSOR_MAP_SWIZZLE_128B);
+CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch, DType dtype) {
+  const std::size_t bytes = size_of(dtype);
+  const cuuint64_t pixel = size(images.channels) * bytes;
+  return encode(dtype, images.address, {size(images.channels), size(images.width), size(images.rows)},
+                {pixel, pixel * size(images.width)}, {static_cast<cuuint32_t>(128 / bytes), side(pitch), 1},
+                CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 CUtensorMap column_map(const MatrixPlace& matrix, DType dtype, const ColumnTile& tile) {

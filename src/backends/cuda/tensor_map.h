@@ -15,18 +15,19 @@ struct MatrixPlace {
   std::int64_t row = 0;  // elements from one to the next: a multiple of 16 bytes
 };
 
-// Slabs of 32 columns, of 128 bytes or 64: a tile is some rows of some neighbouring slabs, one slab after the other.
+// Slabs of columns, of 128 bytes or 64: a tile is some rows of some neighbouring slabs, one slab after the other.
 struct SlabTile {
   std::int64_t rows = 0, slabs = 0;
+  std::int64_t columns = 32;  // of a slab
 };
 CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile, DType dtype = f32);
 
-// Rows of f32 pixels [rows,width,channels]: a tile is 32 channels of one row, and zeros up to `pitch` pixels.
+// Rows of pixels [rows,width,channels]: a tile is 128 bytes of channels of one row, and zeros up to `pitch` pixels.
 struct ImagePlace {
   const void* address = nullptr;  // on 16 bytes
   std::int64_t channels = 0, width = 0, rows = 0;
 };
-CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch);
+CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch, DType dtype);
 
 // A tile is some columns, of 32 or 64 bytes, of some rows.
 struct ColumnTile {

@@ -66,9 +66,6 @@ inline unsigned emu_slab_word(const unsigned char* columns, unsigned bytes, int 
   __builtin_memcpy(&word, emu_swizzled(columns + static_cast<unsigned>(row) * bytes + word_in_row * 4, bytes), 4);
   return word;
 }
-inline float emu_slab_tf32(const unsigned char* columns, int row, int column) {
-  return emu_from_tf32(emu_slab_word(columns, 128, row, column), 0);
-}
 template <int kColumns, int kSums, class Left, class Right>
 inline void emu_wgmma(float (&d)[kSums], Left left, Right right) {
   int member = static_cast<int>(emu_lane()) % 4;
@@ -79,18 +76,28 @@ inline void emu_wgmma(float (&d)[kSums], Left left, Right right) {
     d[i] = static_cast<float>(sum);
   }
 }
-template <int kSums>
+// Both operands in slabs of rows of 128 bytes, whose words hold `packed` neighbours along k each: d has any width.
+template <int packed, float (*decode)(unsigned, int), int kSums>
 inline void emu_wgmma_slabs(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
   int row = static_cast<int>(threadIdx.x / 32 % 4 * 16 + emu_lane() / 4);
-  emu_wgmma<8>(
-      d, [&](int upper, int k) { return emu_slab_tf32(a, row + 8 * upper, k); },
-      [&](int column, int k) { return emu_slab_tf32(b, column, k); });
+  auto element = [](const unsigned char* slab, int at, int k) {
+    return decode(emu_slab_word(slab, 128, at, k / packed), k % packed);
+  };
+  emu_wgmma<8 * packed>(
+      d, [&](int upper, int k) { return element(a, row + 8 * upper, k); },
+      [&](int column, int k) { return element(b, column, k); });
 }
-inline void emu_wgmma_m64n64k8_tf32(float (&d)[32], const unsigned char* a, const unsigned char* b) {
-  emu_wgmma_slabs(d, a, b);
+template <int kSums>
+inline void emu_wgmma_tf32(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
+  emu_wgmma_slabs<1, emu_from_tf32>(d, a, b);
 }
-inline void emu_wgmma_m64n128k8_tf32(float (&d)[64], const unsigned char* a, const unsigned char* b) {
-  emu_wgmma_slabs(d, a, b);
+template <int kSums>
+inline void emu_wgmma_bf16(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
+  emu_wgmma_slabs<2, emu_from_bf16>(d, a, b);
+}
+template <int kSums>
+inline void emu_wgmma_f16(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
+  emu_wgmma_slabs<2, emu_from_f16>(d, a, b);
 }
 // A lane's words of a hold `packed` neighbours along k each.
 template <int packed, float (*decode)(unsigned, int), class Right>
@@ -105,7 +112,8 @@ inline void emu_wgmma_words(float (&d)[32], const unsigned (&a)[4], Right right)
       d, [&](int upper, int k) { return left[upper][k]; }, right);
 }
 inline void emu_wgmma_m64n64k8_tf32(float (&d)[32], const unsigned (&a)[4], const unsigned char* b) {
-  emu_wgmma_words<1, emu_from_tf32>(d, a, [&](int column, int k) { return emu_slab_tf32(b, column, k); });
+  emu_wgmma_words<1, emu_from_tf32>(
+      d, a, [&](int column, int k) { return emu_from_tf32(emu_slab_word(b, 128, column, k), 0); });
 }
 inline void emu_wgmma_m64n64k16_bf16(float (&d)[32], const unsigned (&a)[4], const unsigned char* b) {
   emu_wgmma_words<2, emu_from_bf16>(

@@ -1,13 +1,15 @@
-// y[N,OH,OW,O] = x[N,H,W,I] by w[O,KH,KW,I], stride 1, all f32, products in TF32 (kernels/stream.cuh).
+// y[N,OH,OW,O] = x[N,H,W,I] by w[O,KH,KW,I], stride 1, all of type T: f32, with products in TF32, or bf16 or f16
+// (kernels/stream.cuh).
 //
 // Think of all rows of all images as one line of places: each row has PITCH, of which those behind W are zeros, and
 // each image has IMAGE rows, of which those behind H are. Neighbours share this padding. Then tap (i, j) of place q
 // reads place q + (i - TOP) · PITCH + (j - LEFT), and a tile of neighbours reads neighbours, whatever the tap. What is
 // computed for places that are padding is not stored.
 //
-// A block has two teams of four warps, of 64 · BLOCKS places each, and COLUMNS outputs. For every 32 inputs the LINES
-// rows that hold the tile's places, and those its taps reach, come to shared memory once, and the weights tap by tap.
-// Where several blocks share the inputs (gridDim.z), y is parts[…][N,OH,OW,O] that stream_sum adds.
+// A block has two teams of four warps, of 64 · BLOCKS places each, and COLUMNS outputs. For every slab of 128 bytes of
+// inputs the LINES rows that hold the tile's places, and those its taps reach, come to shared memory once, and the
+// weights tap by tap. Where several blocks share the inputs (gridDim.z), y is parts[…][N,OH,OW,O] of f32 that
+// stream_sum adds; its type is Y.
 //   what follows (kernels/stream_after.cuh): where a block has whole sums
 
 #define PLACES (2 * 64 * BLOCKS)
@@ -18,29 +20,56 @@
 
 __device__ __forceinline__ int floor_div(int a, int b) { return (a >= 0 ? a : a - b + 1) / b; }
 
+// d[64,COLUMNS] += a[64,·] · b[COLUMNS,·]ᵀ of 32 bytes of each row of two slabs, as kernels/stream.cuh has it.
+typedef float Sums[COLUMNS / 2];
 #ifdef VARVE_EMULATED
-__device__ __forceinline__ void multiply(float (&d)[64], Matrix a, Matrix b) { emu_wgmma_m64n128k8_tf32(d, a, b); }
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, float) { emu_wgmma_tf32(d, a, b); }
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bf16) { emu_wgmma_bf16(d, a, b); }
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, f16) { emu_wgmma_f16(d, a, b); }
 #else
-// As kernels/stream.cuh has it, with b[128,8].
-__device__ __forceinline__ void multiply(float (&d)[64], Matrix a, Matrix b) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
-      "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
-      "%57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1;"
-      : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
-      : "l"(a), "l"(b));
-#undef SIXTEEN
-#undef FOUR
+#define NAMES_32                                                                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64                                                                                                \
+  NAMES_32                                                                                                      \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, " \
+  "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#ifndef __CUDA_ARCH_FEAT_SM90_ALL
+#define MULTIPLY(kind, signs)
+#elif COLUMNS == 64
+#define MULTIPLY(kind, signs)                                                                     \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64" kind " {" NAMES_32 "}, %32, %33, " signs ";" \
+               : SIXTEEN(0), SIXTEEN(16)                                                          \
+               : "l"(a), "l"(b))
+#else
+#define MULTIPLY(kind, signs)                                                                      \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128" kind " {" NAMES_64 "}, %64, %65, " signs ";" \
+               : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)                                 \
+               : "l"(a), "l"(b))
 #endif
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, float) {
+  MULTIPLY("k8.f32.tf32.tf32", "1, 1, 1");
+}
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bf16) {
+  MULTIPLY("k16.f32.bf16.bf16", "1, 1, 1, 0, 0");
+}
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, f16) {
+  MULTIPLY("k16.f32.f16.f16", "1, 1, 1, 0, 0");
 }
 #endif
 
+__device__ __forceinline__ void store_two(float* y, float first, float second) {
+  *(float2*)y = make_float2(first, second);
+}
+template <class Half>
+__device__ __forceinline__ void store_two(Half* y, float first, float second) {
+  *(u32*)y = pair_of(first, second, Half());
+}
+
 extern "C" __global__ void __launch_bounds__(288, 1)
-    conv_tiles(const __grid_constant__ TensorMap w, const __grid_constant__ TensorMap x, const T* bias, float* y,
+    conv_tiles(const __grid_constant__ TensorMap w, const __grid_constant__ TensorMap x, const T* bias, Y* y,
                int images, i64 outs, int slabs) {
   begin_kernel();
   extern __shared__ __align__(1024) unsigned char memory[];
@@ -62,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(288, 1)
       barrier_expect(come + c % 2, LINES * PITCH * 128);
       for (int l = 0; l < LINES; ++l) {
         const int line = first_line + l, image = floor_div(line, IMAGE), row = line - image * IMAGE;
-        load_tile<false>(region + l * PITCH * 128, &x, (first_slab + c) * 32, 0, row < H ? image * H + row : -1,
-                         come + c % 2);
+        load_tile<false>(region + l * PITCH * 128, &x, (first_slab + c) * (128 / (int)sizeof(T)), 0,
+                         row < H ? image * H + row : -1, come + c % 2);
       }
     };
     load_region(0);
@@ -83,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(288, 1)
   }
 
   const int team = warp / 4, group = lane / 4, member = lane % 4;
-  float sums[BLOCKS][COLUMNS / 2] = {};
+  Sums sums[BLOCKS] = {};
   int step = 0;
   for (int c = 0; c < share; ++c) {
     const unsigned char* const places = regions + c % 2 * REGION + (shift + team * 64 * BLOCKS) * 128;
@@ -98,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(288, 1)
         for (int k = 0; k < 4; ++k)
 #pragma unroll
           for (int b = 0; b < BLOCKS; ++b)
-            multiply(sums[b], matrix(mine + b * 64 * 128, k), matrix(weights + s * WEIGHTS, k));
+            multiply_slabs(sums[b], matrix(mine + b * 64 * 128, k), matrix(weights + s * WEIGHTS, k), T());
         products_go();
         products_wait();
         if (lane == 0) barrier_arrive(empty + s);
@@ -115,12 +144,11 @@ extern "C" __global__ void __launch_bounds__(288, 1)
       const int place = first_place + (team * BLOCKS + b) * 64 + warp % 4 * 16 + 8 * u + group;
       const int line = place / PITCH, column = place % PITCH, image = line / IMAGE, row = line % IMAGE;
       if (image >= images || row >= OH || column >= OW) continue;
-      float* const to = y + (((i64)image * OH + row) * OW + column) * outs;
+      Y* const to = y + (((i64)image * OH + row) * OW + column) * outs;
 #pragma unroll
       for (int j = 0; j < COLUMNS / 8; ++j) {
         const i64 n = first_column + 8 * j;
-        *(float2*)(to + n) =
-            make_float2(finished(sums[b][4 * j + 2 * u], bias, n), finished(sums[b][4 * j + 2 * u + 1], bias, n + 1));
+        store_two(to + n, finished(sums[b][4 * j + 2 * u], bias, n), finished(sums[b][4 * j + 2 * u + 1], bias, n + 1));
       }
     }
 }

@@ -50,7 +50,7 @@ __device__ __forceinline__ void products_wait() {}
 __device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
   emu_wgmma_m64n64k8_tf32(d, a, b);
 }
-__device__ __forceinline__ void multiply(float (&d)[32], Matrix a, Matrix b) { emu_wgmma_m64n64k8_tf32(d, a, b); }
+__device__ __forceinline__ void multiply(float (&d)[32], Matrix a, Matrix b) { emu_wgmma_tf32(d, a, b); }
 __device__ __forceinline__ Matrix half_matrix(const void* slab, int k) { return (const unsigned char*)slab + 32 * k; }
 __device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4], Matrix b, bf16) {
   emu_wgmma_m64n64k16_bf16(d, a, b);
