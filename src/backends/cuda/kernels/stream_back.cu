@@ -22,6 +22,19 @@ __device__ __forceinline__ void load_factor(const StreamOperands& o, unsigned ch
   load_tile<false>(stage + TENSORS * TILE, &o.factor, 0, 0, slab, barrier);
 }
 
+// A warp's 32 rows and 16 columns of the tile, of which a lane has pairs from this row and column on.
+__device__ __forceinline__ void update_columns(unsigned char* tile, int row, int column,
+                                               const float (&gradient)[2][2][4], const float* s) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+      for (int u = 0; u < 2; ++u)
+        update_two(tile + place(row + 16 * h + 8 * u, column + 8 * j), TILE, gradient[h][j][2 * u],
+                   gradient[h][j][2 * u + 1], s);
+}
+
 // Follows: kernels/stream_back_words.cuh or stream_back_halves.cuh.
 __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* memory, const T* x, i64 x_row,
                                         float* parts, int m, i64 rows, const Share& share);

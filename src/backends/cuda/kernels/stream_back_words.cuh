@@ -54,14 +54,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
         if (lane == 0) barrier_arrive(read + team);
         barrier_wait(read + team, t / 2);
       }
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-#pragma unroll
-          for (int u = 0; u < 2; ++u)
-            update_two(tile + place(my_row + 16 * h + 8 * u + group, 16 * half + 8 * j + 2 * member), TILE,
-                       sums[h][j][2 * u], sums[h][j][2 * u + 1], s);
+      update_columns(tile, my_row + group, 16 * half + 2 * member, sums, s);
     }
     tile_is_written();
     __syncwarp();
