@@ -174,7 +174,8 @@ class Problem {
     if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
     if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
     if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
-    if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && !product)
+    // Of single taps it is a product either way; the tensor cores read TF32 along both factors' rows alone.
+    if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && (!product || spec_.tf32))
       all.push_back({"turned", [this, forward] { return turned_way(spec_, problem_of(*forward).decide(true)); }});
     // Without tensor cores cuDNN has little for channels-last images; then ours may be the fastest.
     if (!spec_.tensor_cores()) all.push_back({"own", [this] { return own_way(spec_); }});
