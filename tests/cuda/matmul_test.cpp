@@ -6,6 +6,7 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/cublas_tuning.h"
+#include "backends/cuda/matmul_gemm.h"
 #include "backends/cuda/matmul_own.h"
 #include "backends/cuda/matmul_update_own.h"
 #include "cuda/products.h"
@@ -255,6 +256,22 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
       .run({.a = left.get(), .b = right.get(), .c0 = c.get(), .c = c.get()});
   for (double& x : wanted) x *= 2;
   EXPECT_EQ(c.read(), floats(wanted));
+}
+
+// Whoever multiplies here.
+TEST(Gemm, FactorsThatAreCopiedToLieAlongTheSumAreTheSame) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  const Product p = dense(40, 72, 56, true, false, 4);
+  const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(p.n, 7);
+  std::vector<double> wanted = by_rows(p, a, b);
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += bias[i % 72];
+  const OnGpu left(floats(a)), right(floats(b)), more(floats(bias));
+  for (const auto& [turn_a, turn_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    const Gemm gemm({.product = p, .tf32 = true, .bias = true, .turn_a = turn_a, .turn_b = turn_b});
+    const OnGpu c(std::vector<float>(wanted.size(), -1)), scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 64));
+    gemm.run({.a = left.get(), .b = right.get(), .bias = more.get(), .c = c.get(), .scratch = scratch.get()});
+    EXPECT_EQ(c.read(), floats(wanted)) << turn_a << turn_b;
+  }
 }
 
 }  // namespace

@@ -38,7 +38,11 @@ Gemm::Gemm(const GemmSpec& spec) {
 
 // Operands that the library cannot read lie copied in scratch memory.
 bool Gemm::prepare_blas(const GemmSpec& spec) {
-  const Packed packed = pack_for_blas(spec.product);
+  Packed packed = pack_for_blas(spec.product);
+  if (spec.turn_a) packed.product.a = {{}, spec.product.k, 1};
+  if (spec.turn_b) packed.product.b = {{}, 1, spec.product.k};
+  packed.a = packed.a || spec.turn_a;
+  packed.b = packed.b || spec.turn_b;
   GemmSpec call = spec;
   call.product = packed.product;
   fold(call.product);
@@ -91,6 +95,46 @@ void Gemm::run(const GemmOperands& operands) const {
   blas_->run(o);
 }
 
+namespace {
+
+backend::Prepared prepare_gemm(const GemmSpec& spec) {
+  const Gemm gemm(spec);
+  return backend::prepared([gemm, spec](const backend::RunArgs& args) { gemm.run(operands_of(args, spec)); },
+                           gemm.scratch_bytes());
+}
+
+// Tensor cores read TF32 along k alone. Where much is made of a factor that lies across, a copy of it may pay.
+std::vector<GemmSpec> turned_specs(const GemmSpec& spec) {
+  constexpr std::int64_t kMuch = 512, kMostCopied = std::int64_t{8} << 20;  // elements
+  const Product& p = spec.product;
+  if (spec.in != f32 || !spec.tf32 || spec.adds || !p.batch.empty() || p.k < kMuch || !blas_refusal(f32).empty())
+    return {};
+  const bool a = p.a.col != 1 && p.n >= kMuch, b = p.b.row != 1 && p.m >= kMuch;
+  std::vector<GemmSpec> specs;
+  for (const auto& [turn_a, turn_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    if ((turn_a && !a) || (turn_b && !b)) continue;
+    if ((turn_a ? p.m * p.k : 0) + (turn_b ? p.k * p.n : 0) > kMostCopied) continue;
+    specs.push_back(spec);
+    specs.back().turn_a = turn_a;
+    specs.back().turn_b = turn_b;
+  }
+  return specs;
+}
+
+backend::Prepared prepare_fastest_gemm(const GemmSpec& spec, const std::vector<backend::Port>& in,
+                                       const std::vector<backend::Port>& out) {
+  backend::Prepared best = prepare_gemm(spec);
+  for (const GemmSpec& turned : turned_specs(spec)) {
+    backend::Prepared rival = prepare_gemm(turned);
+    const std::string key = cat("turned", turned.turn_a ? " a" : "", turned.turn_b ? " b" : "",
+                                spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(turned.product));
+    if (!first_is_faster(key, {&best, &rival, &in, &out})) best = std::move(rival);
+  }
+  return best;
+}
+
+}  // namespace
+
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
                                   const std::vector<backend::Port>& out, const std::string& function) {
   if (spec.wide_b) {
@@ -98,12 +142,11 @@ backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backen
     return backend::prepared([stream, spec](const backend::RunArgs& args) { stream.run(operands_of(args, spec)); },
                              stream.scratch_bytes());
   }
-  const Gemm gemm(spec);
   if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty()) {
     if (!function.empty()) throw Error("a function of a product that does not stream.");
-    return backend::prepared([gemm, spec](const backend::RunArgs& args) { gemm.run(operands_of(args, spec)); },
-                             gemm.scratch_bytes());
+    return prepare_fastest_gemm(spec, in, out);
   }
+  const Gemm gemm(spec);
   const StreamGemm stream(spec, function);
   const auto run = [gemm, stream, spec](const backend::RunArgs& args) {
     gemm.run(operands_of(args, spec));

@@ -17,6 +17,8 @@ struct GemmSpec {
   bool adds = false;          // c = alpha · a·b + beta · c0; without it a·b
   bool scaled = false;        // alpha and beta are read from device memory, two numbers of type scale_type(out)
   double alpha = 1, beta = 1;
+  // a or b is copied first so that it lies along k; for a Gemm of one matrix
+  bool turn_a = false, turn_b = false;
   bool wide_b = false;  // b is f32 and is rounded to `in` first: for StreamGemm alone
   bool early = false;   // no earlier kernel of the program writes b
 };
