@@ -43,11 +43,13 @@ Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& w
   return claim;
 }
 
-Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
+// `likely`: nothing better has been offered.
+Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& with, bool likely) {
   const std::string who = cat("cudnn ", name(call.pass), with.text());
   const DType dtype = site.node().types[0].dtype;
   const ConvSpec spec{call, dtype, with.epilogue, dtype == f32 && site.choices().tf32};
   if (const std::string refusal = dnn_refusal(spec); !refusal.empty()) return Claim::no(who, refusal);
+  if (likely) begin_dnn_conv(spec);
   Claim claim = Claim::of(
       who, site.root(), [spec](const std::vector<Port>&, const std::vector<Port>&) { return prepare_dnn_conv(spec); });
   with.cover(claim);
@@ -59,7 +61,7 @@ void claim_conv(const Site& site, std::vector<Claim>& claims) {
   const bool alone = call.pass != ConvPass::forward || call.empty;
   bool dnn = false;
   for (const ConvFollowers& with : alone ? std::vector<ConvFollowers>(1) : followers_of_conv(site)) {
-    claims.push_back(dnn_claim(site, call, with));
+    claims.push_back(dnn_claim(site, call, with, !dnn));
     dnn = dnn || claims.back().accepted();
   }
   // Ours after all of cuDNN's: a bias within the kernel is worth less than a faster product.

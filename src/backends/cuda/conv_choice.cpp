@@ -140,16 +140,21 @@ class Problem {
         known_(!candidates_.empty()) {}
 
   bool known() const { return known_; }  // to cuDNN
+  bool decided() const { return way_ || remembered_way(name(true)); }
 
   const ConvWay& decide(bool tunes) {
-    if (!way_) way_ = decided(tunes);
+    if (!way_) way_ = best(tunes);
     candidates_.clear();
     return *way_;
   }
 
  private:
-  ConvWay decided(bool tunes) {
-    const std::string problem = cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
+  std::string name(bool tunes) const {
+    return cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
+  }
+
+  ConvWay best(bool tunes) {
+    const std::string problem = name(tunes);
     if (const std::optional<std::string> before = remembered_way(problem))
       if (std::optional<ConvWay> way = named(*before)) return *way;
     std::vector<ConvWay> ways = dnn_ways(
@@ -157,9 +162,9 @@ class Problem {
     if (tunes)
       for (const Other& other : others()) ways.push_back(other.make());
     if (ways.empty()) ways.push_back(own_way(spec_));
-    const std::optional<std::size_t> best = tunes && ways.size() > 1 ? measured(spec_, ways) : std::nullopt;
-    const ConvWay& chosen = ways[best.value_or(0)];
-    remember_way(problem, chosen.tag, best.has_value());
+    const std::optional<std::size_t> fastest = tunes && ways.size() > 1 ? measured(spec_, ways) : std::nullopt;
+    const ConvWay& chosen = ways[fastest.value_or(0)];
+    remember_way(problem, chosen.tag, fastest.has_value());
     return chosen;
   }
 
@@ -228,6 +233,13 @@ std::string dnn_refusal(const ConvSpec& spec) {
     return "more than 2^31 elements";
   const std::lock_guard lock(problems_mutex);
   return problem_of(spec).known() ? "" : "cuDNN has no engine for it";
+}
+
+void begin_dnn_conv(const ConvSpec& spec) {
+  const std::lock_guard lock(problems_mutex);
+  if (!lever("tuning") || problem_of(spec).decided()) return;
+  static_cast<void>(tiled_way(spec));
+  if (const std::optional<ConvSpec> forward = turned_spec(spec)) static_cast<void>(tiled_way(*forward));
 }
 
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {

@@ -28,5 +28,7 @@ std::string dnn_refusal(const ConvSpec& spec);
 
 // Chosen among what cuDNN offers and a product or our own kernel where that may be faster, by measurement.
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec);
+// Where it is still to be measured, our kernels for it begin to compile: those of a whole program side by side.
+void begin_dnn_conv(const ConvSpec& spec);
 
 }  // namespace varve::cuda
