@@ -114,28 +114,33 @@ TEST_F(CudaUpdate, OnTensorCores) {
 // A layer x·w, both of its gradients for a target, and a step: the gradient of x, and w.
 class TwoGradients {
  public:
-  enum Also { nothing, weights, rate };  // what else there is: a late reader of w, or a rate that follows from dx
+  // What else there is: a late reader of w, a rate that follows from dx, a dx that is asked for after the update.
+  enum Also { nothing, weights, rate, later };
   explicit TwoGradients(std::string device, Also also = nothing, DType products = f32)
       : w_("w", values({2048, 4096}, 2) * 0.1f),
+        dx_("dx", zeros({4, 2048}), false),
         program_(detail::compile(
             [this, also, products](const Tensors& t) {
               const Tensor w = Tensor(w_).to(products), x = t[0].to(products);
               const Tensor g = matmul(x, w) - t[1].to(products), dx = matmul(g, w, {.transpose_b = true});
               const Operand step = also == rate ? Operand(0.05f / (1.0f + sum(square(dx)))) : Operand(0.05);
               w_.assign(sgd_update(w_, matmul(x, g, {.transpose_a = true}).to(f32), {}, step).parameter);
+              dx_.assign(dx.to(f32));
+              if (also == later) return Tensors{};
               return also == weights ? Tensors{dx, sum(w)} : Tensors{dx};
             },
             {.device = std::move(device), .tf32 = true})) {}
 
   std::string text() { return detail::text(*program_, in_); }
   std::vector<float> run() {
-    std::vector<float> dx = call(*program_, in_)[0].to(f32).to_vector<float>(), w = w_.value().to_vector<float>();
+    call(*program_, in_);
+    std::vector<float> dx = dx_.value().to_vector<float>(), w = w_.value().to_vector<float>();
     dx.insert(dx.end(), w.begin(), w.end());
     return dx;
   }
 
  private:
-  Variable w_;
+  Variable w_, dx_;
   const Tensors in_ = {values({4, 2048}, 1), values({4, 4096}, 3)};
   std::shared_ptr<detail::CompiledFn> program_;
 };
@@ -158,6 +163,8 @@ TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   expect_kernel(text, "stream matmul  <-");
   expect_kernel(text, "matmul+sgd_update+input gradient  <-");
   expect_close(cuda.run(), reference.run(), text, 2e-2);
+  TwoGradients late("cuda", TwoGradients::later, bf16), late_reference("reference", TwoGradients::later, bf16);
+  expect_close(late.run(), late_reference.run(), late.text(), 2e-2);
   const std::string shared = TwoGradients("cuda", TwoGradients::weights, bf16).text();
   expect_no_kernel(shared, "stream matmul  <-");
   expect_no_kernel(shared, "input gradient  <-");

@@ -60,15 +60,20 @@ bool is_function(const ir::Node& node, const TensorType& type) {
   });
 }
 
-// Weights that are cast to the product's type only for products that can read them as they are: then nobody casts them.
-bool has_wide_weights(const Site& site) {
+// A product that can read the f32 weights behind the cast.
+bool may_read_wide(const Site& site) {
+  return match::state_behind_cast(site, site.node().inputs[1]) && match::is_computed(site.node().inputs[0]) &&
+         streams(site, {}, true);
+}
+
+// Such a product, where all others that the cast is for are so too: then nobody casts.
+bool reads_wide(const Site& site) {
   const ir::Value& weights = site.node().inputs[1];
-  if (!match::state_behind_cast(site, weights) || site.is_output(weights)) return false;
+  if (!may_read_wide(site) || site.is_output(weights)) return false;
   const std::vector<ir::Use>& uses = site.users(weights);
   return std::all_of(uses.begin(), uses.end(), [&](const ir::Use& use) {
     if (!use.user->is("matmul") || use.input != 1) return false;
-    const Site product = site.at(use.user);
-    return has_back_claim(product) || (match::is_computed(use.user->inputs[0]) && streams(product, {}, true));
+    return has_back_claim(site.at(use.user)) || may_read_wide(site.at(use.user));
   });
 }
 
@@ -125,7 +130,7 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
 void claim_product(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = blas_refusal(site.node().types[0].dtype);
   if (!refusal.empty()) claims.push_back(Claim::no("cublas matmul", refusal));
-  if (has_wide_weights(site))
+  if (reads_wide(site))
     for (const Epilogue& epilogue : epilogues_after(site, true))
       claims.push_back(make_claim(site, epilogue, "stream", true));
   for (const Epilogue& epilogue : epilogues_after(site, false))
