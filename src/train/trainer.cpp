@@ -125,8 +125,8 @@ void Trainer::prepare_step() {
 
 // The step needs the memory more.
 void Trainer::let_data_go() {
-  progress_->note("the training data and a step do not fit on " + device() +
-                  " together: batches are copied one by one");
+  progress_->note("the training data does not fit on " + device() +
+                  " beside what is computed: batches are copied one by one");
   held_.reset();
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
 }
@@ -243,10 +243,11 @@ bool Trainer::train_epoch() {
     try {
       train_batch(*step_, batch, totals);
     } catch (const OutOfMemory&) {
-      if (!held_) throw;
+      if (!held_ || began_) throw;  // later, gradients that were added up for a step would be lost
       let_data_go();
       return train_epoch();
     }
+    began_ = true;
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
@@ -278,9 +279,20 @@ bool Trainer::better(double value) const {
   return higher_is_better_ ? value > at_.history.best : value < at_.history.best;
 }
 
+// Between epochs nothing waits in the step, which can be made anew.
+Score Trainer::validation_score() {
+  try {
+    return validation_->run();
+  } catch (const OutOfMemory&) {
+    if (!held_) throw;
+    let_data_go();
+    return validation_->run();
+  }
+}
+
 void Trainer::validate(Epoch& record) {
   if (!validation_) return;
-  const Score score = validation_->run();
+  const Score score = validation_score();
   for (const auto& [name, value] : score.values) record.values.push_back({"val_" + name, value});
   confusion_ = score.confusion;
 }

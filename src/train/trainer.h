@@ -37,7 +37,7 @@ class Trainer : public Session {
   void resume();
   TrainStep::Parts parts(bool check_layers);
   void prepare_step();
-  void let_data_go();
+  void let_data_go();  // for its memory
 
   bool train_epoch();           // false: interrupted before its end
   data::Loader loader() const;  // of what is left of the present epoch
@@ -49,6 +49,7 @@ class Trainer : public Session {
   void set_rate();
   void end_epoch(const Totals& totals);
   void validate(Epoch& epoch);
+  Score validation_score();
   bool better(double value) const;
   void save(const Totals* totals);  // null: between epochs
   bool save_due() const;
@@ -73,6 +74,7 @@ class Trainer : public Session {
   Clock::time_point ticked_ = Clock::now(), saved_ = ticked_;
   double epoch_seconds_ = 0;
   std::optional<HeldData> held_;  // the training data, where it is worth it
+  bool began_ = false;            // a batch was trained
   std::unique_ptr<TrainStep> step_;
 };
 
