@@ -149,8 +149,12 @@ class Problem {
   }
 
  private:
+  // With who takes part: a choice among fewer, of an older version or with a lever left out, is not one among these.
   std::string name(bool tunes) const {
-    return cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
+    std::string text = cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
+    if (tunes)
+      for (const Other& other : others()) text += cat(", ", other.tag);
+    return text;
   }
 
   ConvWay best(bool tunes) {
