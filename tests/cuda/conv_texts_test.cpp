@@ -6,6 +6,7 @@
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/function.h"
 #include "base/text.h"
+#include "cuda/conv_shapes.h"
 #include "cuda/gpu_here.h"
 
 namespace varve::cuda {
@@ -35,26 +36,9 @@ TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
 
 // Of images as wide as those of the networks that are measured; 128 and 256 places, 64 and 128 outputs.
 TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
-  if (has_gpu()) GTEST_SKIP() << "compiled when run";
+  if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const auto& [batch, side, channels] : {std::array{80, 32, 64}, {80, 8, 256}, {16, 56, 64}, {16, 7, 512}}) {
-    const ConvShape shape{.batch = batch,
-                          .groups = 1,
-                          .in_height = side,
-                          .in_width = side,
-                          .in_channels = channels,
-                          .out_height = side,
-                          .out_width = side,
-                          .out_channels = channels,
-                          .kernel_height = 3,
-                          .kernel_width = 3,
-                          .stride_height = 1,
-                          .stride_width = 1,
-                          .dilation_height = 1,
-                          .dilation_width = 1,
-                          .pad_top = 1,
-                          .pad_bottom = 1,
-                          .pad_left = 1,
-                          .pad_right = 1};
+    const ConvShape shape = square(batch, side, channels, channels);
     EXPECT_TRUE(tiled_way({{ConvPass::weight_grad, shape, false}, f32, {}, true}));
     for (const DType dtype : {f32, bf16, f16})
       EXPECT_TRUE(tiled_way({{ConvPass::forward, shape, false}, dtype, {}, dtype == f32}));

@@ -6,6 +6,7 @@
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
+#include "cuda/conv_shapes.h"
 #include "cuda/gpu_here.h"
 
 namespace varve::cuda {
@@ -55,23 +56,6 @@ Floats result_of(const ConvWay& way, const Sizes& sizes, const Floats* bias) {
   Floats result(static_cast<std::size_t>(sizes.out));
   out->fetch(result.data());
   return result;
-}
-
-ConvShape pixels(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
-  return {.batch = batch,
-          .groups = 1,
-          .in_height = side,
-          .in_width = side,
-          .in_channels = in,
-          .out_height = side,
-          .out_width = side,
-          .out_channels = out,
-          .kernel_height = 1,
-          .kernel_width = 1,
-          .stride_height = 1,
-          .stride_width = 1,
-          .dilation_height = 1,
-          .dilation_width = 1};
 }
 
 TEST(ConvWays, AProductOfPixelsIsTheConvolution) {
@@ -196,12 +180,6 @@ TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
 // that several blocks share.
 TEST(ConvWays, TilesOfNeighboursAreTheConvolution) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
-  const auto square = [](std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
-    ConvShape s = pixels(batch, side, in, out);
-    s.kernel_height = s.kernel_width = 3;
-    s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 1;
-    return s;
-  };
   for (const ConvShape& shape : {square(3, 2, 96, 128), square(2, 8, 32, 64), square(1, 17, 64, 192),
                                  square(5, 4, 256, 128), kernels(32, 64, 1, 1), kernels(64, 128, 1, 1)})
     for (const auto& [dtype, follows] : {std::pair{f32, false}, {f32, true}, {bf16, true}}) {

@@ -24,4 +24,8 @@ inline const std::string& no_gpu() {
 }
 inline bool has_gpu() { return no_gpu().empty(); }
 
+// Why tests that compile texts for GPUs of their choice do nothing beside a GPU.
+inline constexpr const char* kNotCollected =
+    "this process has a GPU: texts are compiled for it at once, not collected. The run without a GPU compiles them.";
+
 }  // namespace varve::cuda

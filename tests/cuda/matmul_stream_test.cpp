@@ -257,7 +257,7 @@ TEST(StreamUpdate, RefusesWhatItCannotRead) {
 }
 
 TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
-  if (has_gpu()) GTEST_SKIP() << "compiled when run";
+  if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const bool along : {false, true}) const StreamGemm gemm(spec_of(64, 2048, 2048, along));
   for (const DType in : {f32, bf16, f16}) {
     UpdateSpec spec = update_of(2048, 2048, 64, 3);

@@ -42,7 +42,7 @@ struct Clusters {
   // One more result of a cluster, stored for these positions, which are in no cluster.
   void add_result(int cluster, const ir::NodePtr& node, std::vector<int> readers);
 
-  void leave_out_unread(const Draft& draft);
+  void leave_out_unread(const Draft& draft);  // they are no longer loose
 
   std::vector<ir::NodePtr> order;
   std::unordered_map<const ir::Node*, int> position;

@@ -1,0 +1,32 @@
+// Convolutions for tests: of single taps, and by 3×3 with one more pixel around.
+#pragma once
+
+#include "backends/cuda/conv_shape.h"
+
+namespace varve::cuda {
+
+inline ConvShape pixels(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
+  return {.batch = batch,
+          .groups = 1,
+          .in_height = side,
+          .in_width = side,
+          .in_channels = in,
+          .out_height = side,
+          .out_width = side,
+          .out_channels = out,
+          .kernel_height = 1,
+          .kernel_width = 1,
+          .stride_height = 1,
+          .stride_width = 1,
+          .dilation_height = 1,
+          .dilation_width = 1};
+}
+
+inline ConvShape square(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
+  ConvShape s = pixels(batch, side, in, out);
+  s.kernel_height = s.kernel_width = 3;
+  s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 1;
+  return s;
+}
+
+}  // namespace varve::cuda
