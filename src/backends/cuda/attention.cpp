@@ -143,12 +143,17 @@ Prepared make_gradient(AttentionSizes sizes, bool inside, bool tf32, const std::
   const AttentionKernels kernels =
       kernels_for(sizes, with_result ? AttentionPass::gradient_with_result : AttentionPass::gradient, tf32);
   const std::size_t statistics =
-      static_cast<std::size_t>(sizes.problem.heads * sizes.problem.queries) * size_of(sizes.dtype == f64 ? f64 : f32);
+      kernels.grad ? 0
+                   : static_cast<std::size_t>(sizes.problem.heads * sizes.problem.queries) *
+                         size_of(sizes.dtype == f64 ? f64 : f32);
   return backend::prepared(
       [=, problem = sizes.problem](const RunArgs& args) {
         const auto target = [&](std::size_t t) { return targets[t].heads.at(args.out[targets[t].output]); };
         const HeadsOperand query = q.at(args.in[0]), key = k.at(args.in[1]), value = v.at(args.in[2]),
                            slope = dy.at(args.in[4]), result = with_result ? y.at(args.in[5]) : HeadsOperand();
+        if (kernels.grad)
+          return kernels.grad({.grid = problem.heads, .block = kernels.threads, .shared = kernels.grad_shared}, problem,
+                              query, key, value, result, slope, args.in[3], target(0), target(1), target(2));
         kernels.grad_queries(
             {.grid = kernels.query_blocks(problem), .block = kernels.threads, .shared = kernels.queries_shared},
             problem, query, key, value, result, slope, args.in[3], target(0), args.scratch);

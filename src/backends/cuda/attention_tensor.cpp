@@ -1,4 +1,7 @@
 // Attention on tensor cores.
+#include <algorithm>
+#include <optional>
+
 #include "backends/cuda/attention.h"
 #include "backends/cuda/context.h"
 #include "base/text.h"
@@ -30,6 +33,51 @@ Sharing sharing_for(const AttentionSizes& sizes, AttentionPass pass) {
   return {.inner = pass == AttentionPass::forward ? 64 : 32};
 }
 
+// One block for a head, as kernels/attention_tensor_grad_whole.cu has it.
+struct WholeSharing {
+  int warps, tiles;
+  int inner = 32, slots = 4;
+  int columns = 16;
+
+  std::size_t shared(const AttentionSizes& sizes) const {
+    const auto rows = [&](int count, std::int64_t columns_of) {
+      return static_cast<std::size_t>(count) * (static_cast<std::size_t>(columns_of) * size_of(sizes.dtype) + 16);
+    };
+    const int keys = 16 * tiles * warps;
+    const std::size_t statistics = 2 * static_cast<std::size_t>(inner) * 2 * sizeof(float);
+    return rows(2 * keys + 3 * slots * inner, sizes.depth) + rows(2 * keys, inner) + rows(16 * warps, columns) +
+           statistics;
+  }
+};
+
+// If the sums over a head's keys fit into the registers of a block, and the rest into its shared memory.
+std::optional<WholeSharing> whole_sharing(const AttentionSizes& sizes) {
+  if (sizes.dtype != bf16) return std::nullopt;
+  const int tiles = sizes.depth > 64 ? 1 : 2, most = sizes.depth > 32 ? 8 : 12;
+  const std::int64_t keys = 16 * tiles, warps = (sizes.problem.keys + keys - 1) / keys;
+  if (warps > most) return std::nullopt;
+  WholeSharing sharing{.warps = static_cast<int>(warps), .tiles = tiles};
+  while (2 * sharing.columns <= std::min(sizes.depth, sharing.inner / 16 * sizes.depth / warps)) sharing.columns *= 2;
+  if (sharing.shared(sizes) > gpu().shared_bytes) return std::nullopt;
+  return sharing;
+}
+
+AttentionKernels whole_gradient(const AttentionSizes& sizes, const WholeSharing& sharing) {
+  Constants constants = attention_constants(sizes, AttentionPass::gradient_with_result);
+  constants.insert(constants.end(), {{"INNER", std::to_string(sharing.inner)},
+                                     {"WARPS", std::to_string(sharing.warps)},
+                                     {"TILES", std::to_string(sharing.tiles)},
+                                     {"SLOTS", std::to_string(sharing.slots)},
+                                     {"COLUMNS", std::to_string(sharing.columns)},
+                                     {"HOLD_K", "1"},
+                                     {"HOLD_V", "1"}});
+  AttentionKernels kernels{.threads = 32 * sharing.warps, .grad_shared = sharing.shared(sizes)};
+  kernels.grad = Function("attention_grad", cat(defines(constants), kernel_text("attention"),
+                                                kernel_text("attention_tensor"),
+                                                kernel_text("attention_tensor_grad_whole")));
+  return kernels;
+}
+
 }  // namespace
 
 std::string tensor_attention_refusal(const AttentionSizes& sizes, AttentionPass pass, bool tf32) {
@@ -42,6 +90,8 @@ std::string tensor_attention_refusal(const AttentionSizes& sizes, AttentionPass 
 }
 
 AttentionKernels tensor_attention(const AttentionSizes& sizes, AttentionPass pass) {
+  if (pass == AttentionPass::gradient_with_result)
+    if (const auto sharing = whole_sharing(sizes)) return whole_gradient(sizes, *sharing);
   const Sharing sharing = sharing_for(sizes, pass);
   Constants constants = attention_constants(sizes, pass);
   constants.insert(constants.end(), {{"INNER", std::to_string(sharing.inner)},

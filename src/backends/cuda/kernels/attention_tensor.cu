@@ -34,6 +34,7 @@ __device__ __forceinline__ void load_transposed(u32 (&to)[4], const T* row) {
 }
 __device__ __forceinline__ void copy_piece(T* shared, const T* global) { emu_cp_async16(shared, global); }
 __device__ __forceinline__ void end_copies() {}
+template <int left = 0>
 __device__ __forceinline__ void wait_for_copies() {}
 #else
 __device__ __forceinline__ float power_of_2(float x) {
@@ -63,7 +64,11 @@ __device__ __forceinline__ void copy_piece(T* shared, const T* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
 }
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+// All but the last `left` groups of them.
+template <int left = 0>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+}
 #endif
 
 // What depends on the type: c += a·b for a: [16, kStep], b: [kStep, 8]; operands from floats and from memory.
@@ -142,6 +147,16 @@ struct Tensor<float> {
 
 // ---- products of tiles
 
+// 16 rows of a left operand, or of a right one that is turned, and kStep columns of them.
+__device__ __forceinline__ void load_left(u32 (&a)[4], const T* rows, int k) {
+  load_matrices(a, rows + lane() % 16 * kRow + k + lane() / 16 * kPiece);
+  Tensor<T>::round(a);
+}
+__device__ __forceinline__ void load_right(u32 (&b)[4], const T* rows, int k) {
+  load_matrices(b, rows + (lane() % 8 + lane() / 16 * 8) * kRow + k + lane() / 8 % 2 * kPiece);
+  Tensor<T>::round(b);
+}
+
 // results += the rows of this warp of left · the rows of right, of which those from `begin` to `end` matter
 template <int n>
 __device__ __forceinline__ void multiply_rows(float (&results)[TILES][n / 8][4], const T* left, const T* right,
@@ -150,16 +165,12 @@ __device__ __forceinline__ void multiply_rows(float (&results)[TILES][n / 8][4],
   for (int k = 0; k < DEPTH; k += kStep) {
     u32 a[TILES][4];
 #pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) {
-      load_matrices(a[tile], left + (warp_row() + 16 * tile + lane() % 16) * kRow + k + lane() / 16 * kPiece);
-      Tensor<T>::round(a[tile]);
-    }
+    for (int tile = 0; tile < TILES; ++tile) load_left(a[tile], left + (warp_row() + 16 * tile) * kRow, k);
 #pragma unroll
     for (int j = 0; j < n; j += 16) {
       if (j + 16 <= begin || j >= end) continue;
       u32 b[4];
-      load_matrices(b, right + (j + lane() % 8 + lane() / 16 * 8) * kRow + k + lane() / 8 % 2 * kPiece);
-      Tensor<T>::round(b);
+      load_right(b, right + j * kRow, k);
 #pragma unroll
       for (int tile = 0; tile < TILES; ++tile) {
         Tensor<T>::multiply(results[tile][j / 8], a[tile], b[0], b[1]);
@@ -168,22 +179,22 @@ __device__ __forceinline__ void multiply_rows(float (&results)[TILES][n / 8][4],
     }
   }
 }
-// sums += weights · right, over its rows from `begin` to `end`: the weights of others are 0
-template <int n>
+// sums += weights · right, over its rows from `begin` to `end`: the weights of others are 0; for the first `tiles` tiles
+template <int n, int tiles = TILES>
 __device__ __forceinline__ void add_rows(float (&sums)[TILES][DEPTH / 8][4], const float (&weights)[TILES][n / 8][4],
                                          const T* right, int begin, int end) {
 #pragma unroll
   for (int k = 0; k < n; k += kStep) {
     if (k + kStep <= begin || k >= end) continue;
-    u32 a[TILES][4];
+    u32 a[tiles][4];
 #pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) Tensor<T>::operand(a[tile], weights[tile], k);
+    for (int tile = 0; tile < tiles; ++tile) Tensor<T>::operand(a[tile], weights[tile], k);
 #pragma unroll
     for (int j = 0; j < DEPTH; j += 16) {
       u32 b[4];
       Tensor<T>::load_columns(b, right, k, j);
 #pragma unroll
-      for (int tile = 0; tile < TILES; ++tile) {
+      for (int tile = 0; tile < tiles; ++tile) {
         Tensor<T>::multiply(sums[tile][j / 8], a[tile], b[0], b[1]);
         Tensor<T>::multiply(sums[tile][j / 8 + 1], a[tile], b[2], b[3]);
       }
@@ -203,8 +214,8 @@ __device__ __forceinline__ void clear(float (&results)[TILES][n][4]) {
 // ---- tiles in memory
 
 // Begins to copy rows [first, first + count) of a head, zeros past its end.
-template <int count>
-__device__ __forceinline__ void copy_tile(T* to, const T* head, const Operand& operand, i64 first, i64 rows) {
+__device__ __forceinline__ void copy_rows(T* to, const T* head, const Operand& operand, i64 first, i64 rows,
+                                          int count) {
   constexpr int pieces = DEPTH / kPiece;
   for (int at = threadIdx.x; at < count * pieces; at += kThreads) {
     const int r = at / pieces, c = at % pieces * kPiece;
@@ -220,34 +231,44 @@ __device__ __forceinline__ void copy_tile(T* to, const T* head, const Operand& o
     }
   }
 }
+template <int count>
+__device__ __forceinline__ void copy_tile(T* to, const T* head, const Operand& operand, i64 first, i64 rows) {
+  copy_rows(to, head, operand, first, rows, count);
+}
 
-// The results of this warp, each row times its factor, by way of its rows of a tile that nobody else uses now.
+// 16 rows of this warp's results, each times its factor, by way of as many in a tile that nobody else uses now.
+template <int columns>
+__device__ __forceinline__ void store_rows(const float (&results)[columns / 8][4], float low, float high, T* mine,
+                                           T* head, const Operand& operand, i64 first, i64 rows) {
+  constexpr int pieces = columns / kPiece, pitch = columns + kPiece;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < columns / 8; ++j) {
+    T* to = mine + lane_row() * pitch + 8 * j + lane_column();
+    Tensor<T>::store(to, results[j][0] * low, results[j][1] * low);
+    Tensor<T>::store(to + 8 * pitch, results[j][2] * high, results[j][3] * high);
+  }
+  __syncwarp();
+  for (int at = lane(); at < 16 * pieces; at += 32) {
+    const int r = at / pieces, c = at % pieces * kPiece;
+    if (first + r >= rows) break;
+    T* to = head + (first + r) * operand.row + c * operand.column;
+    if (operand.aligned) {
+      *(uint4*)to = *(const uint4*)(mine + r * pitch + c);
+    } else {
+#pragma unroll
+      for (int v = 0; v < kPiece; ++v) to[v * operand.column] = mine[r * pitch + c + v];
+    }
+  }
+}
+// All of them, by way of this warp's rows of a tile.
 __device__ __forceinline__ void store_results(const float (&results)[TILES][DEPTH / 8][4],
                                               const float (&factors)[TILES][2], T* tile, T* head,
                                               const Operand& operand, i64 first, i64 rows) {
-  constexpr int pieces = DEPTH / kPiece;
-  T* mine = tile + warp_row() * kRow;
-  __syncwarp();
 #pragma unroll
-  for (int t = 0; t < TILES; ++t)
-#pragma unroll
-    for (int j = 0; j < DEPTH / 8; ++j)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        Tensor<T>::store(mine + (16 * t + 8 * half + lane_row()) * kRow + 8 * j + lane_column(),
-                         results[t][j][2 * half] * factors[t][half], results[t][j][2 * half + 1] * factors[t][half]);
-  __syncwarp();
-  for (int at = lane(); at < kWarpRows * pieces; at += 32) {
-    const int r = at / pieces, c = at % pieces * kPiece;
-    const i64 row = first + warp_row() + r;
-    if (row >= rows) break;
-    T* to = head + row * operand.row + c * operand.column;
-    if (operand.aligned) {
-      *(uint4*)to = *(const uint4*)(mine + r * kRow + c);
-    } else {
-#pragma unroll
-      for (int v = 0; v < kPiece; ++v) to[v * operand.column] = mine[r * kRow + c + v];
-    }
+  for (int t = 0; t < TILES; ++t) {
+    const int row = warp_row() + 16 * t;
+    store_rows<DEPTH>(results[t], factors[t][0], factors[t][1], tile + row * kRow, head, operand, first + row, rows);
   }
 }
 
@@ -261,3 +282,9 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 __device__ __forceinline__ int clamp_to(i64 n, int highest) { return n < 0 ? 0 : n > highest ? highest : (int)n; }
+
+// p = 2^(s·scale - lse) where a query looks, 0 elsewhere, and ds = p·(dp - mean): they take the places of s and dp.
+__device__ __forceinline__ void gradient_scores(float& s, float& dp, float scale, float lse, float mean, bool seen) {
+  s = seen ? power_of_2(s * scale - lse) : 0.f;
+  dp = s * (dp - mean);
+}

@@ -1,11 +1,5 @@
 // After attention_tensor.cu. Gradients, without a sum whose order varies: one kernel over queries, one over keys.
 
-// p = 2^(s·scale - lse) where a query looks, 0 elsewhere, and ds = p·(dp - mean): they take the places of s and dp.
-__device__ __forceinline__ void gradient_scores(float& s, float& dp, float scale, float lse, float mean, bool seen) {
-  s = seen ? power_of_2(s * scale - lse) : 0.f;
-  dp = s * (dp - mean);
-}
-
 __device__ __forceinline__ void scale_all(float (&factors)[TILES][2], float factor) {
 #pragma unroll
   for (int t = 0; t < TILES; ++t) factors[t][0] = factors[t][1] = factor;
