@@ -61,7 +61,10 @@ TEST_F(CudaAttentionRun, WithOrdinaryArithmetic) {
 }
 
 TEST_F(CudaAttentionRun, OnTensorCores) {
-  const Sizes all[] = {{1, 130, 64, 64}, {100, 100, 64, 64}, {70, 130, 32, 32}, {100, 70, 128, 128}, {40, 150, 64, 64}};
+  const Sizes all[] = {{1, 130, 64, 64},    {100, 100, 64, 64}, {70, 130, 32, 32},
+                       {100, 70, 128, 128}, {40, 150, 64, 64},  {33, 16, 32, 32},  // one warp has all keys
+                       {130, 40, 64, 64},   {150, 256, 64, 64},                    // eight warps
+                       {20, 300, 64, 64},   {20, 140, 128, 128}};                  // too many for one block
   for (const Sizes& s : all)
     for (const bool causal : {false, true})
       for (const bool inside : {false, true}) {

@@ -35,6 +35,17 @@ TEST(CudaAttention, OnTensorCores) {
   expect_compiles("load_matrices");
 }
 
+// One block makes the gradient of a head whose keys it can hold.
+TEST(CudaAttention, GradientOfAWholeHead) {
+  for (const std::int64_t depth : {32, 64, 128})
+    for (const std::int64_t keys : {1, 128, 250}) {
+      const TensorType queries{bf16, {2, 3, 100, depth}}, others{bf16, {2, 3, keys, depth}};
+      EXPECT_EQ(claimed(with_gradients, {queries, others, others, queries}),
+                (Names{"tensor attention", "tensor attention_grad"}));
+    }
+  expect_compiles("multiply_scores");
+}
+
 // Queries, keys and values are columns of one matrix, and so are their gradients.
 TEST(CudaAttention, JoinedGradients) {
   const auto step = [](const Tensors& in) {

@@ -142,10 +142,9 @@ Prepared make_gradient(AttentionSizes sizes, bool inside, bool tf32, const std::
   set_heads(sizes.problem, q);
   const AttentionKernels kernels =
       kernels_for(sizes, with_result ? AttentionPass::gradient_with_result : AttentionPass::gradient, tf32);
-  const std::size_t statistics =
-      kernels.grad ? 0
-                   : static_cast<std::size_t>(sizes.problem.heads * sizes.problem.queries) *
-                         size_of(sizes.dtype == f64 ? f64 : f32);
+  const std::size_t statistics = kernels.grad ? 0
+                                              : static_cast<std::size_t>(sizes.problem.heads * sizes.problem.queries) *
+                                                    size_of(sizes.dtype == f64 ? f64 : f32);
   return backend::prepared(
       [=, problem = sizes.problem](const RunArgs& args) {
         const auto target = [&](std::size_t t) { return targets[t].heads.at(args.out[targets[t].output]); };

@@ -52,7 +52,7 @@ struct AttentionSizes {
 
 struct AttentionKernels {
   Function forward, grad_queries, grad_keys;
-  Function grad;  // instead of these two, where there is one: a block for each head
+  Function grad;                                     // instead of these two, where there is one: a block for each head
   int tile_queries = 0, tile_keys = 0, threads = 0;  // of a block
   std::size_t forward_shared = 0, queries_shared = 0, keys_shared = 0, grad_shared = 0;
   std::int64_t query_blocks(const HeadsProblem& p) const { return blocks(p.queries, tile_queries) * p.heads; }

@@ -72,9 +72,9 @@ AttentionKernels whole_gradient(const AttentionSizes& sizes, const WholeSharing&
                                      {"HOLD_K", "1"},
                                      {"HOLD_V", "1"}});
   AttentionKernels kernels{.threads = 32 * sharing.warps, .grad_shared = sharing.shared(sizes)};
-  kernels.grad = Function("attention_grad", cat(defines(constants), kernel_text("attention"),
-                                                kernel_text("attention_tensor"),
-                                                kernel_text("attention_tensor_grad_whole")));
+  kernels.grad =
+      Function("attention_grad", cat(defines(constants), kernel_text("attention"), kernel_text("attention_tensor"),
+                                     kernel_text("attention_tensor_grad_whole")));
   return kernels;
 }
 

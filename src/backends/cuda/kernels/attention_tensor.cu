@@ -179,7 +179,8 @@ __device__ __forceinline__ void multiply_rows(float (&results)[TILES][n / 8][4],
     }
   }
 }
-// sums += weights · right, over its rows from `begin` to `end`: the weights of others are 0; for the first `tiles` tiles
+// sums += weights · right, over its rows from `begin` to `end`: the weights of others are 0; for the first `tiles`
+// tiles
 template <int n, int tiles = TILES>
 __device__ __forceinline__ void add_rows(float (&sums)[TILES][DEPTH / 8][4], const float (&weights)[TILES][n / 8][4],
                                          const T* right, int begin, int end) {

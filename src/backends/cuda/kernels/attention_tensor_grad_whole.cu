@@ -1,6 +1,6 @@
 // After attention_tensor.cu. The whole gradient of a head by one block, which has all its keys, so that scores are made
-// once: a warp has TILES tiles of 16 keys, whose gradients it sums up in registers while the queries pass by, INNER at a
-// time. It leaves ds in shared memory, and after a barrier the warps share the product ds·k. No sum's order varies.
+// once: a warp has TILES tiles of 16 keys, whose gradients it sums up in registers while the queries pass by, INNER at
+// a time. It leaves ds in shared memory, and after a barrier the warps share the product ds·k. No sum's order varies.
 //   T          bf16
 //   TILES      at most 2
 //   INNER      at most kThreads
@@ -23,9 +23,18 @@ __device__ __forceinline__ int warp() { return (int)threadIdx.x / 32; }
 // Which tiles of keys this warp has, early ones first. Fewer queries see the later ones: who has more of one round has
 // less of the next.
 __device__ __forceinline__ int key_tile(int t) { return t % 2 ? WARPS * (t + 1) - 1 - warp() : WARPS * t + warp(); }
+// The first query that sees this key, or a number below 0.
+__device__ __forceinline__ int seen_from(int key, const Problem& p) {
+  return CAUSAL ? key + (int)p.queries - (int)p.keys : -1;
+}
 // Tiles of keys that some of these queries see.
-__device__ __forceinline__ int tiles_seen(i64 first, int count, const Problem& p) {
-  return first < p.queries ? ((int)keys_seen(least(first + count, p.queries) - 1, p) + 15) / 16 : 0;
+__device__ __forceinline__ int tiles_seen(int first, int count, const Problem& p) {
+  const int end = min(first + count, (int)p.queries) - seen_from(0, p);
+  return first >= (int)p.queries ? 0 : ((CAUSAL ? max(min(end, (int)p.keys), 0) : (int)p.keys) + 15) / 16;
+}
+// Tiles that those of the groups before see.
+__device__ __forceinline__ int tiles_before(int query, const Problem& p) {
+  return query == 0 ? 0 : tiles_seen(query - INNER, INNER, p);
 }
 
 // The rows of this warp in a tile, as left operands.
@@ -69,7 +78,7 @@ struct KeyGradients {
 
   // What 16 queries add for the first tiles of this warp; ds for them goes to its rows of `scores`.
   template <int tiles>
-  __device__ __forceinline__ void add(const T* q, const T* dy, const Statistics* statistics, T* scores, i64 query,
+  __device__ __forceinline__ void add(const T* q, const T* dy, const Statistics* statistics, T* scores, int query,
                                       const Problem& p) {
     float s[TILES][2][4], ds[TILES][2][4];
     clear(s);
@@ -84,8 +93,8 @@ struct KeyGradients {
       for (int t = 0; t < tiles; ++t)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const i64 key = 16 * key_tile(t) + 8 * half + lane_row();
-          const int unseen = (key < p.keys ? clamp_to(first_query(key, p) - query, 16) : 16) - lane_column();
+          const int key = 16 * key_tile(t) + 8 * half + lane_row();
+          const int unseen = (key < (int)p.keys ? seen_from(key, p) - query : 16) - lane_column();
 #pragma unroll
           for (int i = 0; i < 2; ++i)
             gradient_scores(s[t][j][2 * half + i], ds[t][j][2 * half + i], scale, two.of[i].log, two.of[i].mean,
@@ -131,8 +140,8 @@ __device__ __forceinline__ void multiply_scores(float (&sums)[COLUMNS / 8][4], c
     for (int i = 0; i < 4; ++i) sums[j][i] = parts[0][j][i] + parts[1][j][i];
 }
 
-// Σ y·dy of INNER queries, and beside it the logarithm that this thread has of one.
-__device__ __forceinline__ void note_statistics(Statistics* statistics, const T* slot, float log) {
+// Σ y·dy of INNER queries.
+__device__ __forceinline__ void note_means(Statistics* statistics, const T* slot) {
   struct alignas(16) Piece {
     T of[kPiece];
   };
@@ -147,7 +156,6 @@ __device__ __forceinline__ void note_statistics(Statistics* statistics, const T*
     for (int d = lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
     if (threadIdx.x % lanes == 0) statistics[r].mean = sum;
   }
-  if (threadIdx.x < INNER) statistics[threadIdx.x].log = log;
 }
 
 // dq = Σ ds·k·scale over the keys, dk = Σ ds·q·scale and dv = Σ p·dy over the queries. Queries past the end are zeros
@@ -155,7 +163,7 @@ __device__ __forceinline__ void note_statistics(Statistics* statistics, const T*
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention_grad(Problem p, Operand q, Operand k, Operand v, Operand y, Operand dy, const float* lse, Operand dq,
                    Operand dk, Operand dv) {
-  begin_kernel();
+  let_next_begin();
   extern __shared__ __align__(16) char memory[];
   T* k_tile = (T*)memory;
   T* v_tile = k_tile + kOuterTile;
@@ -176,46 +184,41 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     dk_head = head_of(dk, p, head);
     dv_head = head_of(dv, p, head);
   }
+  wait_for_earlier();
   __syncthreads();
   // A group of queries, and the keys that it sees and those before it do not.
   const auto fetch = [&](int query) {
-    if (query < p.queries) {
+    if (query < (int)p.queries) {
       T* slot = slots + query / INNER % SLOTS * kSlot;
       copy_tile<INNER>(slot, q_head, q, query, p.queries);
       copy_tile<INNER>(slot + kInnerTile, dy_head, dy, query, p.queries);
       copy_tile<INNER>(slot + 2 * kInnerTile, y_head, y, query, p.queries);
-      const int begin = query > 0 ? 16 * tiles_seen(query - INNER, INNER, p) : 0;
-      const int count = 16 * tiles_seen(query, INNER, p) - begin;
+      const int begin = 16 * tiles_before(query, p), count = 16 * tiles_seen(query, INNER, p) - begin;
       copy_rows(k_tile + begin * kRow, k_head, k, begin, p.keys, count);
       copy_rows(v_tile + begin * kRow, v_head, v, begin, p.keys, count);
     }
     end_copies();
   };
-  const auto log_of = [&](int query) {
-    query += threadIdx.x;
-    return threadIdx.x < INNER && query < p.queries ? lse[head * p.queries + query] * kLog2E : 0.f;
-  };
+  const auto log_of = [&](int query) { return query < (int)p.queries ? lse[head * p.queries + query] * kLog2E : 0.f; };
+#pragma unroll 1
   for (int s = 0; s < SLOTS; ++s) fetch(s * INNER);
-  const float log = log_of(0);
+  for (int i = threadIdx.x; i < 2 * INNER; i += kThreads) statistics[i].log = log_of(i);
   wait_for_copies<SLOTS - 2>();
   __syncthreads();
-  note_statistics(statistics, slots, log);
+  note_means(statistics, slots);
   __syncthreads();
   KeyGradients mine = {{k_tile}, {v_tile}};
   clear(mine.key_sums);
   clear(mine.value_sums);
-  int held = 0;  // tiles of this warp that are in registers
-  for (int query = 0; query < p.queries; query += INNER) {
+  for (int query = 0; query < (int)p.queries; query += INNER) {
     const int next = query + INNER;
     const int group = query / INNER, turn = group % 2;
     const T *q_tile = slots + group % SLOTS * kSlot, *dy_tile = q_tile + kInnerTile;
-    const float next_log = log_of(next);
 #pragma unroll
     for (int t = 0; t < TILES; ++t)
-      if (held == t && key_tile(t) < tiles_seen(query, INNER, p)) {
+      if (key_tile(t) >= tiles_before(query, p) && key_tile(t) < tiles_seen(query, INNER, p)) {
         mine.keys.hold(t);
         mine.values.hold(t);
-        held = t + 1;
       }
 #pragma unroll 1
     for (int c = 0; c < INNER; c += 16) {
@@ -228,18 +231,19 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       else if (key_tile(0) < seen)
         mine.add<1>(q_rows, dy_rows, at, to, query + c, p);
     }
-    if (next < p.queries)
-      note_statistics(statistics + (1 - turn) * INNER, slots + (group + 1) % SLOTS * kSlot, next_log);
+    if (next < (int)p.queries) note_means(statistics + (1 - turn) * INNER, slots + (group + 1) % SLOTS * kSlot);
     wait_for_copies<SLOTS - 3>();
     __syncthreads();
     fetch(query + SLOTS * INNER);
+    const float log = log_of(next + INNER + (int)threadIdx.x % INNER);  // on its way meanwhile
     for (int share = warp(); share < INNER / 16 * (DEPTH / COLUMNS); share += WARPS) {
       const int row = share / (DEPTH / COLUMNS) * 16, column = share % (DEPTH / COLUMNS) * COLUMNS;
       float sums[COLUMNS / 8][4];
       multiply_scores(sums, scores + turn * kScoreTile + row, k_tile + column, tiles_seen(query + row, 16, p));
       store_rows<COLUMNS>(sums, (float)p.scale, (float)p.scale, scratch + warp() * kScratch,
-                           dq_head + column * dq.column, dq, query + row, p.queries);
+                          dq_head + column * dq.column, dq, query + row, p.queries);
     }
+    if (threadIdx.x < INNER) statistics[turn * INNER + threadIdx.x].log = log;
   }
 #pragma unroll
   for (int t = 0; t < TILES; ++t) {
