@@ -35,6 +35,13 @@ __device__ __forceinline__ void update_columns(unsigned char* tile, int row, int
                    gradient[h][j][2 * u + 1], s);
 }
 
+// A barrier's rounds are told apart by their parity alone, and with an odd number of stages a team has every second
+// round of each: so it waits for the other team's tiles too.
+__device__ __forceinline__ void wait_for_tile(u64* full, int t) {
+  if (t > 0) barrier_wait(full + (t - 1) % STAGES, (t - 1) / STAGES);
+  barrier_wait(full + t % STAGES, t / STAGES);
+}
+
 // Follows: kernels/stream_back_words.cuh or stream_back_halves.cuh.
 __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* memory, const T* x, i64 x_row,
                                         float* parts, int m, i64 rows, const Share& share);

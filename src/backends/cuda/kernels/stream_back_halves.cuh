@@ -32,7 +32,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
   for (int t = team; t < share.count; t += 2) {
     const int stage = t % STAGES;
     unsigned char *const tile = memory + stage * STAGE, *const g = tile + TENSORS * TILE;
-    barrier_wait(full + stage, t / STAGES);
+    wait_for_tile(full, t);
     u32 old[2][2][4];
 #pragma unroll
     for (int half = 0; half < 2; ++half)

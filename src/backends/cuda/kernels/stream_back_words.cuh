@@ -25,7 +25,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
   for (int t = team; t < share.count; t += 2) {
     const int stage = t % STAGES;
     unsigned char *const tile = memory + stage * STAGE, *const g = tile + TENSORS * TILE;
-    barrier_wait(full + stage, t / STAGES);
+    wait_for_tile(full, t);
     products_begin();
 #pragma unroll
     for (int k = 0; k < 4; ++k)
