@@ -34,18 +34,18 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType
                                            CUtensorMapFloatOOBfill) {
   static_assert(sizeof(EmuTensorMap) <= sizeof(CUtensorMap));
   EmuTensorMap made{static_cast<char*>(address), {}, {}, {}, bytes_of(type), bytes_of(swizzle)};
-  bool valid = rank == 3 && made.element_bytes != 0 && interleave == CU_TENSOR_MAP_INTERLEAVE_NONE &&
+  bool valid = (rank == 3 || rank == 4) && made.element_bytes != 0 && interleave == CU_TENSOR_MAP_INTERLEAVE_NONE &&
                reinterpret_cast<unsigned long long>(address) % 16 == 0;
-  for (unsigned axis = 0; valid && axis < 3; ++axis) {
+  for (unsigned axis = 0; valid && axis < rank; ++axis) {
     valid = sizes[axis] > 0 && sizes[axis] <= 1ull << 32 && box[axis] > 0 && box[axis] <= 256 && steps[axis] == 1;
-    if (axis < 2) valid = valid && strides[axis] % 16 == 0 && strides[axis] < 1ull << 40;
+    if (axis + 1 < rank) valid = valid && strides[axis] % 16 == 0 && strides[axis] < 1ull << 40;
   }
   if (!valid || box[0] * made.element_bytes % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
   if (made.swizzle_bytes && box[0] * made.element_bytes > made.swizzle_bytes) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned axis = 0; axis < 3; ++axis) {
-    made.sizes[axis] = sizes[axis];
-    made.box[axis] = box[axis];
-    if (axis < 2) made.strides[axis] = strides[axis];
+  for (unsigned axis = 0; axis < 4; ++axis) {
+    made.sizes[axis] = axis < rank ? sizes[axis] : 1;
+    made.box[axis] = axis < rank ? box[axis] : 1;
+    if (axis + 1 < rank) made.strides[axis] = strides[axis];
   }
   std::memcpy(map, &made, sizeof(made));
   return CUDA_SUCCESS;

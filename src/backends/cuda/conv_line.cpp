@@ -5,8 +5,9 @@
 namespace varve::cuda {
 
 Constants constants_of(const ConvShape& s, const ConvLine& line) {
-  return {{"PITCH", cat(line.pitch)}, {"IMAGE", cat(line.image)}, {"TOP", cat(s.pad_top)},   {"LEFT", cat(s.pad_left)},
-          {"H", cat(s.in_height)},    {"W", cat(s.in_width)},     {"OH", cat(s.out_height)}, {"OW", cat(s.out_width)}};
+  return {{"PITCH", cat(line.pitch)}, {"IMAGE", cat(line.image)}, {"ROWS", cat(line.rows)},
+          {"TOP", cat(s.pad_top)},    {"LEFT", cat(s.pad_left)},  {"H", cat(s.in_height)},
+          {"W", cat(s.in_width)},     {"OH", cat(s.out_height)},  {"OW", cat(s.out_width)}};
 }
 
 bool has_line(const ConvShape& s) {

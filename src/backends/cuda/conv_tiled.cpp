@@ -23,19 +23,19 @@ std::int64_t slab_of(DType dtype) { return 128 / static_cast<std::int64_t>(size_
 // with others.
 struct Division {
   std::int64_t blocks = 1, columns = 64, splits = 1;
-  std::int64_t lines = 0, stages = 0;
+  std::int64_t strips = 0, stages = 0;
 
   std::int64_t places() const { return 128 * blocks; }
-  std::int64_t region_bytes(const ConvLine& line) const { return (lines * line.pitch * 128 + 1023) / 1024 * 1024; }
+  std::int64_t region_bytes(const ConvLine& line) const { return (strips * line.strip() * 128 + 1023) / 1024 * 1024; }
   std::int64_t shared_bytes(const ConvLine& line) const {
     return 2 * (region_bytes(line) + kBarriers) + stages * (columns * 128 + kBarriers);
   }
 };
 
-// Sets lines and stages; false where the tiles do not fit.
+// Sets strips and stages; false where the tiles do not fit.
 bool fit(Division& d, const ConvShape& s, const ConvLine& line) {
   const std::int64_t reach = (s.kernel_height - 1) * line.pitch + s.kernel_width - 1;
-  d.lines = ceil_div(d.places() + reach + line.pitch - 1, line.pitch);
+  d.strips = ceil_div(d.places() + reach + line.strip() - 1, line.strip());
   d.stages = 0;
   d.stages = std::min(kMostStages, (kSharedBytes - d.shared_bytes(line)) / (d.columns * 128 + kBarriers));
   return d.stages >= kFewestStages;
@@ -81,7 +81,7 @@ class TiledConv {
                           {"KW", cat(shape_.kernel_width)},
                           {"BLOCKS", cat(d_.blocks)},
                           {"COLUMNS", cat(d_.columns)},
-                          {"LINES", cat(d_.lines)},
+                          {"STRIPS", cat(d_.strips)},
                           {"STAGES", cat(d_.stages)},
                           {"Y", type_name(d_.splits > 1 ? f32 : dtype_)}};
     conv_ =
@@ -101,9 +101,9 @@ class TiledConv {
                                     .columns = s.taps() * s.in_channels,
                                     .row = s.taps() * s.in_channels},
                                    {.rows = d_.columns, .slabs = 1, .columns = slab_of(dtype_)}, dtype_);
-    const CUtensorMap x =
-        row_map({.address = at.first, .channels = s.in_channels, .width = s.in_width, .rows = s.batch * s.in_height},
-                line_.pitch, dtype_);
+    const CUtensorMap x = row_map(
+        {.address = at.first, .channels = s.in_channels, .width = s.in_width, .height = s.in_height, .count = s.batch},
+        {.pitch = line_.pitch, .rows = line_.rows}, dtype_);
     void* const y = d_.splits > 1 ? scratch : at.out;
     conv_({.grid = ceil_div(line_.places, d_.places()),
            .block = 288,

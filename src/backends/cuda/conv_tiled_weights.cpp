@@ -10,51 +10,54 @@
 namespace varve::cuda {
 namespace {
 
-constexpr std::int64_t kSide = 64;   // channels of a block, on both sides
-constexpr std::int64_t kStep = 32;   // places at a time
-constexpr std::int64_t kStages = 6;  // steps on their way
+constexpr std::int64_t kSide = 64;                          // channels of a block, on both sides
+constexpr std::int64_t kStep = 32;                          // places at a time
+constexpr std::int64_t kTiles = 4;                          // steps whose x is turned
+constexpr std::int64_t kFewestStages = 5, kMostStages = 8;  // steps on their way, those among them
 constexpr std::int64_t kFewestSteps = 16;
-constexpr std::size_t kSharedBytes = 216 << 10;
+constexpr std::size_t kSharedBytes = 226 << 10;
 
 class TiledWeights {
  public:
-  explicit TiledWeights(const ConvShape& shape)
-      : shape_(shape),
-        line_(shape),
-        steps_(ceil_div(line_.places, kStep)),
-        lines_((kStep * kStages + 2 * line_.pitch + 1) / line_.pitch + 2) {
+  explicit TiledWeights(const ConvShape& shape) : shape_(shape), line_(shape), steps_(ceil_div(line_.places, kStep)) {
+    while (stages_ > kFewestStages && !fits()) --stages_;
     const std::int64_t tiles = shape.out_channels / kSide * (shape.in_channels / kSide);
     splits_ = std::clamp<std::int64_t>(gpu().multiprocessors / std::max<std::int64_t>(tiles, 1), 1,
                                        std::max<std::int64_t>(steps_ / kFewestSteps, 1));
   }
 
   std::size_t shared_bytes() const {
-    const std::int64_t slab = (lines_ * line_.pitch * 128 + 1023) / 1024 * 1024;
-    return static_cast<std::size_t>(2 * slab + kStages * (kSide * 128 + 16));
+    const auto slab = [&](std::int64_t strips) { return (strips * line_.strip() * 128 + 1023) / 1024 * 1024; };
+    const std::int64_t barriers = 16 * (stages_ + kTiles);
+    return static_cast<std::size_t>(2 * (slab(strips()) + slab(x_strips())) + kTiles * kSide * 128 + barriers);
   }
   bool fits() const { return shared_bytes() <= kSharedBytes; }
 
   void prepare() {
-    const std::string line = kernel_text("stream") + defines(constants_of(shape_, line_));
-    turn_ = Function("conv_line", line + kernel_text("conv_line"));
-    multiply_ = Function("conv_weights", line + defines({{"LINES", cat(lines_)}, {"STAGES", cat(kStages)}}) +
+    multiply_ = Function("conv_weights", kernel_text("stream") + defines(constants_of(shape_, line_)) +
+                                             defines({{"STRIPS", cat(strips())},
+                                                      {"X_STRIPS", cat(x_strips())},
+                                                      {"STAGES", cat(stages_)},
+                                                      {"TILES", cat(kTiles)}}) +
                                              kernel_text("conv_weights"));
     if (splits_ > 1) sum_ = sum_function(f32, f32, {});
   }
 
-  std::size_t scratch_bytes() const { return turned_bytes() + (splits_ > 1 ? parts_bytes() : 0); }
+  std::size_t scratch_bytes() const { return splits_ > 1 ? scratch_piece(splits_ * shape_.weights(), f32) : 0; }
 
   void run(const ConvOperands& at, void* scratch) const {
     const ConvShape& s = shape_;
-    const std::int64_t numbers = steps_ * kStep;
-    void* const parts = splits_ > 1 ? static_cast<std::byte*>(scratch) + turned_bytes() : at.out;
-    turn_({.grid = steps_, .grid_y = static_cast<int>(s.in_channels / 32)}, at.first, scratch,
-          static_cast<int>(s.batch), static_cast<int>(s.in_channels), numbers);
-    const CUtensorMap x = slab_map({.address = scratch, .rows = s.in_channels, .columns = numbers, .row = numbers},
-                                   {.rows = kSide, .slabs = 1});
-    const CUtensorMap dy = row_map(
-        {.address = at.second, .channels = s.out_channels, .width = s.out_width, .rows = s.batch * s.out_height},
-        line_.pitch, f32);
+    void* const parts = splits_ > 1 ? scratch : at.out;
+    const RowTile strip{.pitch = line_.pitch, .rows = line_.rows};
+    const CUtensorMap x = row_map(
+        {.address = at.first, .channels = s.in_channels, .width = s.in_width, .height = s.in_height, .count = s.batch},
+        strip, f32);
+    const CUtensorMap dy = row_map({.address = at.second,
+                                    .channels = s.out_channels,
+                                    .width = s.out_width,
+                                    .height = s.out_height,
+                                    .count = s.batch},
+                                   strip, f32);
     multiply_({.grid = s.out_channels / kSide,
                .block = 512,
                .grid_y = static_cast<int>(s.in_channels / kSide),
@@ -65,13 +68,14 @@ class TiledWeights {
   }
 
  private:
-  std::size_t turned_bytes() const { return scratch_piece(shape_.in_channels * steps_ * kStep, f32); }
-  std::size_t parts_bytes() const { return scratch_piece(splits_ * shape_.weights(), f32); }
+  // That hold the places of all stages, and of dy those that taps reach from there.
+  std::int64_t strips() const { return (kStep * stages_ + 2 * line_.pitch + 1) / line_.strip() + 2; }
+  std::int64_t x_strips() const { return (kStep * stages_ - 1) / line_.strip() + 2; }
 
   ConvShape shape_;
   ConvLine line_;
-  std::int64_t steps_, lines_, splits_ = 1;
-  Function turn_, multiply_, sum_;
+  std::int64_t steps_, stages_ = kMostStages, splits_ = 1;
+  Function multiply_, sum_;
 };
 
 }  // namespace

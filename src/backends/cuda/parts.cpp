@@ -18,10 +18,12 @@ Function sum_function(DType part, DType dtype, const After& after) {
 }
 
 void add_parts(const Function& sum, const Parts& parts, const void* bias, void* y, std::int64_t m, std::int64_t n) {
-  constexpr int kThreads = 128;
+  constexpr std::int64_t kMany = 16;  // parts
+  const bool many = parts.count >= kMany;
+  const int threads = many ? 32 : 128;
   const std::int64_t numbers = m * n;
-  sum({.grid = (numbers / 4 + kThreads - 1) / kThreads, .block = kThreads}, parts.first, bias, y, numbers, n,
-      static_cast<int>(parts.count));
+  sum({.grid = (numbers / 4 + threads - 1) / threads, .block = threads, .block_y = many ? 8 : 1}, parts.first, bias, y,
+      numbers, n, static_cast<int>(parts.count));
 }
 
 }  // namespace varve::cuda

@@ -20,11 +20,12 @@ CUtensorMapDataType data_type(DType dtype) {
 }
 
 // What lies outside reads as 0 and is not written.
-CUtensorMap encode(DType dtype, const void* address, const cuuint64_t (&sizes)[3], const cuuint64_t (&strides)[2],
-                   const cuuint32_t (&box)[3], CUtensorMapSwizzle swizzle) {
+template <std::size_t kAxes>
+CUtensorMap encode(DType dtype, const void* address, const cuuint64_t (&sizes)[kAxes],
+                   const cuuint64_t (&strides)[kAxes - 1], const cuuint32_t (&box)[kAxes], CUtensorMapSwizzle swizzle) {
   CUtensorMap map;
-  const cuuint32_t steps[] = {1, 1, 1};
-  check(cuTensorMapEncodeTiled(&map, data_type(dtype), 3, const_cast<void*>(address), sizes, strides, box, steps,
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  check(cuTensorMapEncodeTiled(&map, data_type(dtype), kAxes, const_cast<void*>(address), sizes, strides, box, steps,
                                CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
@@ -44,12 +45,14 @@ CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile, DType dtyp
                 slab == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
-CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch, DType dtype) {
+CUtensorMap row_map(const ImagePlace& images, const RowTile& tile, DType dtype) {
   const std::size_t bytes = size_of(dtype);
   const cuuint64_t pixel = size(images.channels) * bytes;
-  return encode(dtype, images.address, {size(images.channels), size(images.width), size(images.rows)},
-                {pixel, pixel * size(images.width)}, {static_cast<cuuint32_t>(128 / bytes), side(pitch), 1},
-                CU_TENSOR_MAP_SWIZZLE_128B);
+  const cuuint64_t row = pixel * size(images.width);
+  return encode(
+      dtype, images.address, {size(images.channels), size(images.width), size(images.height), size(images.count)},
+      {pixel, row, row * size(images.height)},
+      {static_cast<cuuint32_t>(128 / bytes), side(tile.pitch), side(tile.rows), 1}, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 CUtensorMap column_map(const MatrixPlace& matrix, DType dtype, const ColumnTile& tile) {

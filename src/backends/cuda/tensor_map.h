@@ -22,12 +22,16 @@ struct SlabTile {
 };
 CUtensorMap slab_map(const MatrixPlace& matrix, const SlabTile& tile, DType dtype = f32);
 
-// Rows of pixels [rows,width,channels]: a tile is 128 bytes of channels of one row, and zeros up to `pitch` pixels.
+// Images [count,height,width,channels]: a tile is 128 bytes of channels of some rows, and zeros around the image up to
+// `pitch` pixels and `rows` rows.
 struct ImagePlace {
   const void* address = nullptr;  // on 16 bytes
-  std::int64_t channels = 0, width = 0, rows = 0;
+  std::int64_t channels = 0, width = 0, height = 0, count = 0;
 };
-CUtensorMap row_map(const ImagePlace& images, std::int64_t pitch, DType dtype);
+struct RowTile {
+  std::int64_t pitch = 0, rows = 0;
+};
+CUtensorMap row_map(const ImagePlace& images, const RowTile& tile, DType dtype);
 
 // A tile is some columns, of 32 or 64 bytes, of some rows.
 struct ColumnTile {

@@ -37,11 +37,11 @@ struct EmuBlock {
   const EmuRuntime* runtime;
 };
 
-// What a CUtensorMap holds here: tiles of `box` elements of a tensor with up to three axes, the innermost first.
+// What a CUtensorMap holds here: tiles of `box` elements of a tensor with four axes, the innermost first.
 struct EmuTensorMap {
   char* address;
-  unsigned long long sizes[3], strides[2];  // strides in bytes, from the second axis on
-  unsigned box[3], element_bytes, swizzle_bytes;
+  unsigned long long sizes[4], strides[3];  // strides in bytes, from the second axis on
+  unsigned box[4], element_bytes, swizzle_bytes;
 };
 
 struct EmuParameter {

@@ -30,28 +30,31 @@ inline char* emu_swizzled(const void* at, unsigned bytes) {
   return reinterpret_cast<char*>(bytes == 0 ? address : address ^ ((address >> 7 & (bytes / 16 - 1)) << 4));
 }
 template <class Move>
-inline void emu_for_tile(const void* map_bytes, int x, int y, int z, Move move) {
+inline void emu_for_tile(const void* map_bytes, int x, int y, int z, int w, Move move) {
   EmuTensorMap map;
   __builtin_memcpy(&map, map_bytes, sizeof(map));
   unsigned offset = 0;
-  for (unsigned k = 0; k < map.box[2]; ++k)
-    for (unsigned j = 0; j < map.box[1]; ++j)
-      for (unsigned i = 0; i < map.box[0]; ++i, offset += map.element_bytes) {
-        unsigned long long at[3] = {static_cast<unsigned long long>(x) + i, static_cast<unsigned long long>(y) + j,
-                                    static_cast<unsigned long long>(z) + k};
-        bool inside = at[0] < map.sizes[0] && at[1] < map.sizes[1] && at[2] < map.sizes[2];
-        char* element = map.address + at[0] * map.element_bytes + at[1] * map.strides[0] + at[2] * map.strides[1];
-        move(inside ? element : nullptr, offset, map);
-      }
+  for (unsigned l = 0; l < map.box[3]; ++l)
+    for (unsigned k = 0; k < map.box[2]; ++k)
+      for (unsigned j = 0; j < map.box[1]; ++j)
+        for (unsigned i = 0; i < map.box[0]; ++i, offset += map.element_bytes) {
+          unsigned long long at[4] = {static_cast<unsigned long long>(x) + i, static_cast<unsigned long long>(y) + j,
+                                      static_cast<unsigned long long>(z) + k, static_cast<unsigned long long>(w) + l};
+          bool inside = true;
+          for (int axis = 0; axis < 4; ++axis) inside = inside && at[axis] < map.sizes[axis];
+          char* element = map.address + at[0] * map.element_bytes;
+          for (int axis = 0; axis < 3; ++axis) element += at[axis + 1] * map.strides[axis];
+          move(inside ? element : nullptr, offset, map);
+        }
 }
-inline void emu_tensor_load(void* to, const void* map, int x, int y, int z) {
-  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, const EmuTensorMap& of) {
+inline void emu_tensor_load(void* to, const void* map, int x, int y, int z, int w = 0) {
+  emu_for_tile(map, x, y, z, w, [&](char* element, unsigned offset, const EmuTensorMap& of) {
     char* place = emu_swizzled(static_cast<char*>(to) + offset, of.swizzle_bytes);
     element ? __builtin_memcpy(place, element, of.element_bytes) : __builtin_memset(place, 0, of.element_bytes);
   });
 }
 inline void emu_tensor_store(const void* map, const void* from, int x, int y, int z) {
-  emu_for_tile(map, x, y, z, [&](char* element, unsigned offset, const EmuTensorMap& of) {
+  emu_for_tile(map, x, y, z, 0, [&](char* element, unsigned offset, const EmuTensorMap& of) {
     const char* place = emu_swizzled(static_cast<const char*>(from) + offset, of.swizzle_bytes);
     if (element) __builtin_memcpy(element, place, of.element_bytes);
   });

@@ -7,25 +7,33 @@
 // computed for places that are padding is not stored.
 //
 // A block has two teams of four warps, of 64 · BLOCKS places each, and COLUMNS outputs. For every slab of 128 bytes of
-// inputs the LINES rows that hold the tile's places, and those its taps reach, come to shared memory once, and the
-// weights tap by tap. Where several blocks share the inputs (gridDim.z), y is parts[…][N,OH,OW,O] of f32 that
+// inputs the STRIPS of ROWS rows that hold the tile's places, and those its taps reach, come to shared memory once,
+// and the weights tap by tap. Where several blocks share the inputs (gridDim.z), y is parts[…][N,OH,OW,O] of f32 that
 // stream_sum adds; its type is Y.
 //   what follows (kernels/stream_after.cuh): where a block has whole sums
 
 #define PLACES (2 * 64 * BLOCKS)
-#define REGION ((LINES * PITCH * 128 + 1023) / 1024 * 1024)  // bytes
+#define STRIP (ROWS * PITCH)                                  // places
+#define REGION ((STRIPS * STRIP * 128 + 1023) / 1024 * 1024)  // bytes
 #define WEIGHTS (COLUMNS * 128)
 #define TAPS (KH * KW)
 #define AHEAD (STAGES < TAPS ? STAGES : TAPS - 1)  // the tap at which the next inputs are asked for
 
 __device__ __forceinline__ int floor_div(int a, int b) { return (a >= 0 ? a : a - b + 1) / b; }
 
-// d[64,COLUMNS] += a[64,·] · b[COLUMNS,·]ᵀ of 32 bytes of each row of two slabs, as kernels/stream.cuh has it.
+// d[64,COLUMNS] += a[64,·] · b[COLUMNS,·]ᵀ of 32 bytes of each row of two slabs, as kernels/stream.cuh has it; = where
+// it is the first: sums that other instructions set to 0 would hold the tensor cores up.
 typedef float Sums[COLUMNS / 2];
 #ifdef VARVE_EMULATED
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, float) { emu_wgmma_tf32(d, a, b); }
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bf16) { emu_wgmma_bf16(d, a, b); }
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, f16) { emu_wgmma_f16(d, a, b); }
+__device__ __forceinline__ void add_product(Sums& d, Matrix a, Matrix b, float) { emu_wgmma_tf32(d, a, b); }
+__device__ __forceinline__ void add_product(Sums& d, Matrix a, Matrix b, bf16) { emu_wgmma_bf16(d, a, b); }
+__device__ __forceinline__ void add_product(Sums& d, Matrix a, Matrix b, f16) { emu_wgmma_f16(d, a, b); }
+template <class E>
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bool first, E kind) {
+  if (first)
+    for (float& sum : d) sum = 0;
+  add_product(d, a, b, kind);
+}
 #else
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
@@ -39,24 +47,28 @@ __device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, f16)
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 #define MULTIPLY(kind, signs)
 #elif COLUMNS == 64
-#define MULTIPLY(kind, signs)                                                                     \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64" kind " {" NAMES_32 "}, %32, %33, " signs ";" \
-               : SIXTEEN(0), SIXTEEN(16)                                                          \
-               : "l"(a), "l"(b))
+#define MULTIPLY(kind, signs)                                                               \
+  asm volatile(                                                                             \
+      "{\n.reg .pred more;\nsetp.eq.s32 more, %34, 0;\n"                                    \
+      "wgmma.mma_async.sync.aligned.m64n64" kind " {" NAMES_32 "}, %32, %33, " signs ";\n}" \
+      : SIXTEEN(0), SIXTEEN(16)                                                             \
+      : "l"(a), "l"(b), "r"((int)first))
 #else
-#define MULTIPLY(kind, signs)                                                                      \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128" kind " {" NAMES_64 "}, %64, %65, " signs ";" \
-               : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)                                 \
-               : "l"(a), "l"(b))
+#define MULTIPLY(kind, signs)                                                                \
+  asm volatile(                                                                              \
+      "{\n.reg .pred more;\nsetp.eq.s32 more, %66, 0;\n"                                     \
+      "wgmma.mma_async.sync.aligned.m64n128" kind " {" NAMES_64 "}, %64, %65, " signs ";\n}" \
+      : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)                                    \
+      : "l"(a), "l"(b), "r"((int)first))
 #endif
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, float) {
-  MULTIPLY("k8.f32.tf32.tf32", "1, 1, 1");
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bool first, float) {
+  MULTIPLY("k8.f32.tf32.tf32", "more, 1, 1");
 }
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bf16) {
-  MULTIPLY("k16.f32.bf16.bf16", "1, 1, 1, 0, 0");
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bool first, bf16) {
+  MULTIPLY("k16.f32.bf16.bf16", "more, 1, 1, 0, 0");
 }
-__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, f16) {
-  MULTIPLY("k16.f32.f16.f16", "1, 1, 1, 0, 0");
+__device__ __forceinline__ void multiply_slabs(Sums& d, Matrix a, Matrix b, bool first, f16) {
+  MULTIPLY("k16.f32.f16.f16", "more, 1, 1, 0, 0");
 }
 #endif
 
@@ -79,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(288, 1)
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int share = slabs / (int)gridDim.z, first_slab = share * (int)blockIdx.z;
   const int first_place = (int)blockIdx.x * PLACES, first_read = first_place - TOP * PITCH - LEFT;
-  const int first_line = floor_div(first_read, PITCH), shift = first_read - first_line * PITCH;
+  const int first_strip = floor_div(first_read, STRIP), shift = first_read - first_strip * STRIP;
   prepare_barriers(full, empty, STAGES, 8);
   prepare_barriers(come, read, 2, 8);
   __syncthreads();
@@ -88,11 +100,11 @@ extern "C" __global__ void __launch_bounds__(288, 1)
     if (lane != 0) return;
     const auto load_region = [&](int c) {
       unsigned char* const region = regions + c % 2 * REGION;
-      barrier_expect(come + c % 2, LINES * PITCH * 128);
-      for (int l = 0; l < LINES; ++l) {
-        const int line = first_line + l, image = floor_div(line, IMAGE), row = line - image * IMAGE;
-        load_tile<false>(region + l * PITCH * 128, &x, (first_slab + c) * (128 / (int)sizeof(T)), 0,
-                         row < H ? image * H + row : -1, come + c % 2);
+      barrier_expect(come + c % 2, STRIPS * STRIP * 128);
+      for (int i = 0; i < STRIPS; ++i) {
+        const int row = (first_strip + i) * ROWS, image = floor_div(row, IMAGE);
+        load_rows(region + i * STRIP * 128, &x, (first_slab + c) * (128 / (int)sizeof(T)), row - image * IMAGE, image,
+                  come + c % 2);
       }
     };
     load_region(0);
@@ -112,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(288, 1)
   }
 
   const int team = warp / 4, group = lane / 4, member = lane % 4;
-  Sums sums[BLOCKS] = {};
+  Sums sums[BLOCKS];
   int step = 0;
   for (int c = 0; c < share; ++c) {
     const unsigned char* const places = regions + c % 2 * REGION + (shift + team * 64 * BLOCKS) * 128;
@@ -127,13 +139,16 @@ extern "C" __global__ void __launch_bounds__(288, 1)
         for (int k = 0; k < 4; ++k)
 #pragma unroll
           for (int b = 0; b < BLOCKS; ++b)
-            multiply_slabs(sums[b], matrix(mine + b * 64 * 128, k), matrix(weights + s * WEIGHTS, k), T());
+            multiply_slabs(sums[b], matrix(mine + b * 64 * 128, k), matrix(weights + s * WEIGHTS, k),
+                           step == 0 && k == 0, T());
         products_go();
-        products_wait();
-        if (lane == 0) barrier_arrive(empty + s);
+        products_wait_but_last();
+        if (lane != 0 || step == 0) continue;
+        barrier_arrive(empty + (step - 1) % STAGES);
+        if (step % TAPS == 0) barrier_arrive(read + (c - 1) % 2);
       }
-    if (lane == 0) barrier_arrive(read + c % 2);
   }
+  products_wait();
 
   y += (i64)blockIdx.z * images * (OH * OW) * outs;
   const i64 first_column = (i64)blockIdx.y * COLUMNS + 2 * member;

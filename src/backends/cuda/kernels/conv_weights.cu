@@ -1,49 +1,114 @@
 // parts[z][O,3,3,C] of dw = Σ dy[q - (i - TOP) · PITCH - (j - LEFT)] · x[q], over a share of all places q: the gradient
-// of the weights of kernels/conv_tiles.cu, whose places these are. All f32, products in TF32 (kernels/stream.cuh).
-//   x   from kernels/conv_line.cu: [C][places], a tile is 64 channels and 32 places
-//   dy  [N,OH,OW,O]: rows of PITCH places, of which the last LINES stay in shared memory, in two slabs of 32 channels
-// A block has 64 · 64 weights of each tap. Four warps have a row of taps: for each tap a lane reads the numbers of dy
-// it needs from the place that the tap says, and the tensor cores read x as it lies.
+// of the weights of kernels/conv_tiles.cu, whose places these are. x[N,H,W,C] and dy[N,OH,OW,O], all f32, products in
+// TF32 (kernels/stream.cuh).
+//
+// A block has 64 · 64 weights of each tap, and 32 places at a time. Of x and dy the last STRIPS and X_STRIPS strips of
+// rows lie in shared memory, in two slabs of 32 channels. Tensor cores want TF32 along the sum, and images lie across:
+//   x   three warps in turn make a tile of 64 channels of 32 places, once for all taps
+//   dy  four warps have a row of taps: for each tap a lane reads the numbers it needs from the place that the tap says
 
-#define X_TILE (64 * 128)  // bytes
-#define RING (LINES * PITCH)
+#define TILE (64 * 128)  // bytes
+#define STRIP (ROWS * PITCH)
+#define RING (STRIPS * STRIP)
+#define X_RING (X_STRIPS * STRIP)
 #define SLAB ((RING * 128 + 1023) / 1024 * 1024)
+#define X_SLAB ((X_RING * 128 + 1023) / 1024 * 1024)
 #define REACH ((2 - TOP) * PITCH + 2 - LEFT)  // how far before a place of x the first of dy lies that meets it
 
 __device__ __forceinline__ int floor_div(int a, int b) { return (a >= 0 ? a : a - b + 1) / b; }
+
+// The strips of an image's ring: which come next.
+struct Strips {
+  const TensorMap* map;
+  unsigned char* ring;
+  int slab, count, channel;  // bytes of a slab, strips of the ring, the first channel
+  int first, next;
+  __device__ __forceinline__ void load_up_to(int end, u64* barrier) {
+#pragma unroll 1
+    for (; next < end; ++next) {
+      const int row = next * ROWS, image = floor_div(row, IMAGE);
+      unsigned char* const to = ring + (next - first) % count * (STRIP * 128);
+      load_rows(to, map, channel, row - image * IMAGE, image, barrier);
+      load_rows(to + slab, map, channel + 32, row - image * IMAGE, image, barrier);
+    }
+  }
+};
+
+// Piece `number` of the 128 of a tile, four channels of four places: such that the eight lanes that meet at the memory
+// meet different banks when they read as when they write. Of each eight places, those of even number come first.
+struct Piece {
+  int slab, channels, places;  // pieces of 16 bytes along a row of x, and along one of the tile
+  __device__ __forceinline__ explicit Piece(int number) {
+    const int i = number % 8;
+    slab = number / 64;
+    channels = i;
+    places = (i >> 2 | (i & 3) << 1) ^ number / 8 % 8;
+  }
+  // `first`: the place in the ring of the tile's first.
+  __device__ __forceinline__ void turn(const unsigned char* ring, int first, unsigned char* tile) const {
+    float4 from[4];
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      const int at = first + places / 2 * 8 + 2 * p + places % 2, row = at >= X_RING ? at - X_RING : at;
+      from[p] = *(const float4*)(ring + slab * X_SLAB + place(row, 4 * channels));
+    }
+    const auto row_of = [&](int c, float a, float b, float d, float e) {
+      *(uint4*)(tile + place(slab * 32 + 4 * channels + c, 4 * places)) =
+          make_uint4(rounded(a), rounded(b), rounded(d), rounded(e));
+    };
+    row_of(0, from[0].x, from[1].x, from[2].x, from[3].x);
+    row_of(1, from[0].y, from[1].y, from[2].y, from[3].y);
+    row_of(2, from[0].z, from[1].z, from[2].z, from[3].z);
+    row_of(3, from[0].w, from[1].w, from[2].w, from[3].w);
+  }
+};
 
 extern "C" __global__ void __launch_bounds__(512, 1)
     conv_weights(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy, float* parts, int steps,
                  i64 outs, i64 ins) {
   begin_kernel();
   extern __shared__ __align__(1024) unsigned char memory[];
-  unsigned char *const ring = memory, *const tiles = memory + 2 * SLAB;
-  u64 *const full = (u64*)(tiles + STAGES * X_TILE), *const empty = full + STAGES;
+  unsigned char *const ring = memory, *const x_ring = ring + 2 * SLAB, *const tiles = x_ring + 2 * X_SLAB;
+  u64 *const full = (u64*)(tiles + TILES * TILE), *const empty = full + STAGES;
+  u64 *const turned = empty + STAGES, *const unused = turned + TILES;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int first_step = (int)((i64)steps * blockIdx.z / gridDim.z);
   const int count = (int)((i64)steps * (blockIdx.z + 1) / gridDim.z) - first_step;
-  const int first_line = floor_div(first_step * 32 - REACH, PITCH);
-  prepare_barriers(full, empty, STAGES, 12);
+  const int first_strip = floor_div(first_step * 32 - REACH, STRIP), first_x_strip = first_step * 32 / STRIP;
+  prepare_barriers(full, empty, STAGES, 12 + 3);
+  prepare_barriers(unused, turned, TILES, 1);
   __syncthreads();
 
-  // Four warps of which one thread brings tiles, so that the others may have their registers.
   if (warp >= 12) {
-    fewer_registers<40>();
-    if (warp > 12 || lane != 0) return;
-    int line = first_line;  // the next to come
-    for (int t = 0; t < count; ++t) {
-      const int s = t % STAGES, place = (first_step + t) * 32;
-      const int end = floor_div(place + 31 + TOP * PITCH + LEFT, PITCH) + 1;
-      if (t >= STAGES) barrier_wait(empty + s, t / STAGES - 1);
-      barrier_expect(full + s, X_TILE + (end - line) * 2 * PITCH * 128);
-      load_tile<false>(tiles + s * X_TILE, &x, 0, (int)blockIdx.y * 64, first_step + t, full + s);
-      for (; line < end; ++line) {
-        const int image = floor_div(line, IMAGE), row = line - image * IMAGE;
-        unsigned char* const to = ring + (line - first_line) % LINES * PITCH * 128;
-        for (int slab = 0; slab < 2; ++slab)
-          load_tile<false>(to + slab * SLAB, &dy, ((int)blockIdx.x * 2 + slab) * 32, 0,
-                           row < OH ? image * OH + row : -1, full + s);
+    fewer_registers<56>();
+    if (warp == 12) {
+      if (lane != 0) return;
+      Strips of_dy{&dy, ring, SLAB, STRIPS, (int)blockIdx.x * 64, first_strip, first_strip};
+      Strips of_x{&x, x_ring, X_SLAB, X_STRIPS, (int)blockIdx.y * 64, first_x_strip, first_x_strip};
+      for (int t = 0; t < count; ++t) {
+        const int s = t % STAGES, last = (first_step + t) * 32 + 31;
+        const int end = floor_div(last + TOP * PITCH + LEFT, STRIP) + 1, x_end = last / STRIP + 1;
+        if (t >= STAGES) barrier_wait(empty + s, t / STAGES - 1);
+        barrier_expect(full + s, (end - of_dy.next + x_end - of_x.next) * 2 * STRIP * 128);
+        of_x.load_up_to(x_end, full + s);
+        of_dy.load_up_to(end, full + s);
       }
+      return;
+    }
+    for (int t = warp - 13, seen = 0; t < count; t += 3) {
+      const int base = ((first_step + t) * 32 - first_x_strip * STRIP) % X_RING;
+      // What it needs may have been asked for with earlier steps, which this warp left to the others.
+      for (; seen <= t; ++seen) {
+        barrier_wait(full + seen % STAGES, seen / STAGES);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(empty + seen % STAGES);
+      }
+      if (t >= TILES) barrier_wait(empty + (t - TILES) % STAGES, (t - TILES) / STAGES);
+#pragma unroll 2
+      for (int number = lane; number < 128; number += 32) Piece(number).turn(x_ring, base, tiles + t % TILES * TILE);
+      tile_is_written();
+      __syncwarp();
+      if (lane == 0) barrier_arrive(turned + t % TILES);
     }
     return;
   }
@@ -55,10 +120,11 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   float sums[3][32] = {};
   // Where, in the ring, the first number of dy lies that the first tap of this row wants next, a lane's own place
   // apart.
-  int base = (first_step * 32 - REACH - first_line * PITCH + (2 - row_of_taps) * PITCH + 2 * member) % RING;
+  int base = (first_step * 32 - REACH - first_strip * STRIP + (2 - row_of_taps) * PITCH + 2 * member) % RING;
   for (int t = 0; t < count; ++t) {
-    const int s = t % STAGES;
-    barrier_wait(full + s, t / STAGES);
+    const unsigned char* const tile = tiles + t % TILES * TILE;
+    barrier_wait(full + t % STAGES, t / STAGES);
+    barrier_wait(turned + t % TILES, t / TILES);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       // Neighbouring taps want neighbouring places: four are enough for two of each of three taps.
@@ -78,14 +144,15 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         }
       products_begin();
 #pragma unroll
-      for (int j = 0; j < 3; ++j) multiply(sums[j], left[j], matrix(tiles + s * X_TILE, k));
+      for (int j = 0; j < 3; ++j) multiply(sums[j], left[j], matrix(tile, k));
       products_go();
-      products_wait();
+      products_wait_but_last();
+      if (k == 0 && t > 0 && lane == 0) barrier_arrive(empty + (t - 1) % STAGES);
     }
-    if (lane == 0) barrier_arrive(empty + s);
     base += 32;
     base = base >= RING ? base - RING : base;
   }
+  products_wait();
 
   parts += (i64)blockIdx.z * outs * 9 * ins;
 #pragma unroll

@@ -29,6 +29,9 @@ template <bool kOnce>
 __device__ __forceinline__ void load_tile(void* to, const TensorMap* map, int column, int row, int slab, u64*) {
   emu_tensor_load(to, map, column, row, slab);
 }
+__device__ __forceinline__ void load_rows(void* to, const TensorMap* map, int channel, int row, int image, u64*) {
+  emu_tensor_load(to, map, channel, 0, row, image);
+}
 __device__ __forceinline__ void store_tile(const TensorMap* map, const void* from, int column, int row, int slab) {
   emu_tensor_store(map, from, column, row, slab);
 }
@@ -47,6 +50,7 @@ __device__ __forceinline__ Matrix matrix(const void* slab, int k) { return (cons
 __device__ __forceinline__ void products_begin() {}
 __device__ __forceinline__ void products_go() {}
 __device__ __forceinline__ void products_wait() {}
+__device__ __forceinline__ void products_wait_but_last() {}
 __device__ __forceinline__ void multiply(float (&d)[32], const u32 (&a)[4], Matrix b) {
   emu_wgmma_m64n64k8_tf32(d, a, b);
 }
@@ -104,6 +108,15 @@ __device__ __forceinline__ void load_tile(void* to, const TensorMap* map, int co
   }
 #undef LOAD
 }
+// Whole rows of an image, from their first pixel on.
+__device__ __forceinline__ void load_rows(void* to, const TensorMap* map, int channel, int row, int image,
+                                          u64* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+      :
+      : "r"(shared_address(to)), "l"(map), "r"(channel), "r"(0), "r"(row), "r"(image), "r"(shared_address(barrier))
+      : "memory");
+}
 
 // By one thread: some stores, the end of that group of them, and the waits.
 __device__ __forceinline__ void store_tile(const TensorMap* map, const void* from, int column, int row, int slab) {
@@ -152,6 +165,10 @@ __device__ __forceinline__ Matrix half_matrix(const void* slab, int k) { return 
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_go() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// For all but those of the last products_go.
+__device__ __forceinline__ void products_wait_but_last() {
+  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define WGMMA(instruction, left, right_and_signs, ...)                                                                 \
   asm volatile("wgmma.mma_async.sync.aligned." instruction                                                             \
