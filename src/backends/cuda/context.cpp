@@ -322,9 +322,32 @@ void wait_for(CUstream stream, std::vector<CUgraphNode> nodes, const CUgraphEdge
       "cuStreamUpdateCaptureDependencies");
 }
 
-void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces) {
+// Of each piece, whether nothing runs beside it: every other one comes before it or after it.
+std::vector<bool> are_alone(const std::vector<backend::Device::Piece>& pieces) {
+  const std::size_t count = pieces.size();
+  std::vector<std::vector<bool>> before(count, std::vector<bool>(count));
+  std::vector<std::size_t> ordered(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const int earlier : pieces[i].after) {
+      const auto e = static_cast<std::size_t>(earlier);
+      before[i][e] = true;
+      for (std::size_t j = 0; j < e; ++j)
+        if (before[e][j]) before[i][j] = true;
+    }
+    for (std::size_t j = 0; j < i; ++j)
+      if (before[i][j]) ++ordered[i], ++ordered[j];
+  }
+  std::vector<bool> alone(count);
+  for (std::size_t i = 0; i < count; ++i) alone[i] = ordered[i] == count - 1;
+  return alone;
+}
+
+// `alone`: whether the piece at work is.
+void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces, bool& alone) {
   std::vector<std::vector<CUgraphNode>> ends;
+  const std::vector<bool> all_alone = are_alone(pieces);
   for (const backend::Device::Piece& piece : pieces) {
+    alone = all_alone[ends.size()];
     std::vector<CUgraphNode> nodes;
     for (const int earlier : piece.after) {
       const std::vector<CUgraphNode>& more = ends[static_cast<std::size_t>(earlier)];
@@ -340,8 +363,8 @@ void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces)
 
 }  // namespace
 
-void Context::let_next_overlap() const {
-  if (!overlapping_) return;
+void Context::let_next_overlap(Overlap overlap) const {
+  if (!overlapping_ || (overlap == Overlap::where_alone && !alone_)) return;
   std::vector<CUgraphNode> nodes = last_nodes(stream_);
   std::vector<CUgraphEdgeData> edges(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -373,7 +396,7 @@ std::unique_ptr<backend::Recording> Context::recorded(const std::vector<Piece>& 
   overlapping_ = overlap;
   OwnedGraph owned;
   try {
-    capture(stream_, pieces);
+    capture(stream_, pieces, alone_);
   } catch (...) {
     overlapping_ = false;
     cuStreamEndCapture(stream_, &owned.graph);

@@ -54,8 +54,9 @@ class Context final : public backend::Device {
   void make_current() const;  // for this thread's calls of the libraries
 
   // While a step is recorded: the kernel launched next may begin before those it follows have ended, and waits for them
-  // itself (kernels/prelude.cuh). Otherwise nothing.
-  void let_next_overlap() const;
+  // itself (kernels/prelude.cuh). Otherwise nothing. While it waits it takes room from kernels that run beside those.
+  enum class Overlap { anywhere, where_alone };
+  void let_next_overlap(Overlap overlap) const;
 
  private:
   friend class Allocation;
@@ -66,6 +67,7 @@ class Context final : public backend::Device {
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   bool overlapping_ = false;  // a step is being recorded whose kernels overlap
+  bool alone_ = false;        // nothing runs beside what is being recorded
   bool overlap_refused_ = false;
   class Ring;
   std::unique_ptr<Ring> ring_;  // pinned memory through which uploads go

@@ -241,7 +241,9 @@ void Function::start(const Launch& launch, void** arguments) const {
              grid_y = static_cast<unsigned>(launch.grid_y), grid_z = static_cast<unsigned>(launch.grid_z),
              block_y = static_cast<unsigned>(launch.block_y), shared = static_cast<unsigned>(launch.shared);
   const CUstream stream = context().stream();
-  if (!launch.cooperative) context().let_next_overlap();
+  const bool small = launch.grid * launch.grid_y * launch.grid_z <= gpu().multiprocessors;
+  if (!launch.cooperative && (launch.early || small))
+    context().let_next_overlap(launch.early ? Context::Overlap::anywhere : Context::Overlap::where_alone);
   const CUresult status =
       launch.cooperative
           ? cuLaunchCooperativeKernel(function, grid, grid_y, grid_z, block, block_y, 1, shared, stream, arguments)

@@ -20,6 +20,7 @@ struct Launch {
   int grid_y = 1, grid_z = 1, block_y = 1;
   std::size_t shared = 0;    // dynamic shared memory, in bytes; above 48 KiB the limit is raised
   bool cooperative = false;  // all blocks run at once and may wait for each other
+  bool early = false;        // has work before it waits for those it follows: may begin while they run
 };
 
 // A handle; copies are the same kernel. Compilation begins with the first handle, on a thread of its own, so that the

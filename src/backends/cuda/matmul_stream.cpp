@@ -1,6 +1,7 @@
 #include "backends/cuda/matmul_stream.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/parts.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kSlab = 32;                             // columns: 128 bytes
 constexpr std::int64_t kMostRows = 64;                         // of x: what one product of tensor cores takes
-constexpr std::int64_t kMostUnits = 8;                         // slabs of a block's stripe: a warp has one
+constexpr std::int64_t kMostUnits = 8, kFewestUnits = 4;       // slabs of a block's stripe: a warp has one
 constexpr std::int64_t kUnitsAlong = 2;                        // slabs of a tile along the rows of w
 constexpr std::int64_t kLargeWeights = std::int64_t{1} << 20;  // elements: smaller ones stay in the cache
 constexpr std::size_t kSharedBytes = std::size_t{200} << 10;   // of a block that has a multiprocessor for itself
@@ -62,28 +63,37 @@ std::int64_t StreamGemm::tiles() const {
 
 // As many stripes as give every multiprocessor about the same to read; where they are few, several blocks share one.
 void StreamGemm::divide() {
-  const auto lanes_for = [&] {
-    return std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, std::max<std::int64_t>(tiles(), 1));
+  const std::int64_t most = along() ? kUnitsAlong : kMostUnits, fewest = along() ? kUnitsAlong : kFewestUnits;
+  const auto take = [&](std::int64_t units) {
+    units_ = units;
+    lanes_ = std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, std::max<std::int64_t>(tiles(), 1));
   };
-  units_ = along() ? kUnitsAlong : kMostUnits;
-  lanes_ = lanes_for();
-  if (along()) return;
-  const auto most_read = [&] { return units_ * ((tiles() + lanes_ - 1) / lanes_); };  // by one block
-  std::int64_t best = kMostUnits, least = most_read();
-  for (units_ = kMostUnits - 1; 2 * units_ > kMostUnits; --units_) {
-    lanes_ = lanes_for();
-    if (stripes() * lanes_ > gpu().multiprocessors || most_read() * 33 > least * 32) continue;
-    best = units_;
-    least = most_read();
+  std::int64_t best = most, least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t units = most; units >= fewest; --units) {
+    take(units);
+    if (bytes_of_a_block() >= least) continue;
+    best = units;
+    least = bytes_of_a_block();
   }
-  units_ = best;
-  lanes_ = lanes_for();
+  take(best);
+}
+
+// What it reads, and its share of parts that are written and read again: those stay in the cache.
+std::int64_t StreamGemm::bytes_of_a_block() const {
+  const Product& p = spec_.product;
+  const std::int64_t at_once = gpu().multiprocessors, waves = (stripes() * lanes_ + at_once - 1) / at_once;
+  const auto stage = static_cast<std::int64_t>(stage_bytes(along(), units_, spec_.in));
+  const std::int64_t parts = lanes_ > 1 ? lanes_ * p.m * p.n * 4 / at_once : 0;
+  return waves * ((tiles() + lanes_ - 1) / lanes_) * stage + parts;
 }
 
 StreamGemm::StreamGemm(const GemmSpec& spec, const std::string& function) : spec_(spec) {
   divide();
   const std::size_t stage = stage_bytes(along(), units_, spec.in);
-  stages_ = static_cast<std::int64_t>(kSharedBytes / (stage + kBarriers));
+  // A short one leaves shared memory to those beside it; measured, in f32 that does not pay.
+  constexpr std::int64_t kShort = 512 << 10;
+  const bool shares = spec.in != f32 && bytes_of_a_block() < kShort;
+  stages_ = static_cast<std::int64_t>((shares ? kHalfSharedBytes : kSharedBytes) / (stage + kBarriers));
   const After after{spec.bias, spec.relu, function};
   product_ = Function("stream_product", after_text(spec.in, lanes_ > 1 ? After() : after) +
                                             defines({{"ALONG", cat(along() ? 1 : 0)},
@@ -118,8 +128,8 @@ void StreamGemm::run(const GemmOperands& o) const {
           : slab_map({.address = o.b, .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kSlab, .slabs = units_});
   const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_, spec_.in) + kBarriers);
   void* y = lanes_ > 1 ? o.scratch : o.c;
-  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared}, w, x, o.bias, y,
-           static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
+  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared, .early = spec_.early}, w, x,
+           o.bias, y, static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
   if (lanes_ > 1) add_parts(sum_, {y, lanes_}, o.bias, o.c, p.m, p.n);
 }
 
@@ -210,16 +220,16 @@ void StreamUpdate::run(const void* const* in, void* const* out) const {
   const std::int64_t lanes = std::clamp<std::int64_t>(2 * gpu().multiprocessors / stripes, 1, tiles);
   const std::size_t shared =
       static_cast<std::size_t>(stages_) * (update_stage(tensors_of(spec_), steps_, spec_.in) + kBarriers);
-  function_({.grid = stripes * lanes, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared}, o, in[1], p.b.row,
-            static_cast<int>(p.k), static_cast<int>(tiles), p.n, static_cast<int>(stripes));
+  function_(
+      {.grid = stripes * lanes, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared, .early = spec_.early}, o,
+      in[1], p.b.row, static_cast<int>(p.k), static_cast<int>(tiles), p.n, static_cast<int>(stripes));
 }
 
 // ---- both gradients
 
 namespace {
 
-constexpr std::int64_t kBackRows = 128;  // of w, that a block has
-constexpr std::int64_t kBackStages = 5;
+constexpr std::int64_t kBackRows = 128;                            // of w, that a block has
 constexpr std::int64_t kVeryLargeWeights = std::int64_t{1} << 23;  // elements: below, in f32 two kernels are as fast
 
 std::size_t back_stage(const UpdateSpec& spec) {
@@ -247,7 +257,8 @@ std::int64_t StreamBack::lanes() const {
 }
 
 StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec) {
-  while (stages_ < kBackStages && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
+  const std::int64_t most = spec.in == f32 ? 6 : 5;  // measured
+  while (stages_ < most && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
   const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
   function_ = Function("stream_back", update_text(spec) +
                                           defines({{"T", type_name(spec.in)},
@@ -274,8 +285,9 @@ void StreamBack::run(const void* const* in, void* const* out, void* scratch) con
   o.factor = slab_map({.address = in[1], .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kMostRows, .slabs = 1},
                       spec_.in);
   auto* parts = static_cast<float*>(scratch);
-  function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_)}, o, in[0], p.a.col,
-            parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab), static_cast<int>(stripes()));
+  function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_), .early = spec_.early}, o,
+            in[0], p.a.col, parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab),
+            static_cast<int>(stripes()));
   add_parts(sum_, {parts, 2 * lanes()}, nullptr, out[spec_.code.outputs.size()], p.k, p.m);
 }
 

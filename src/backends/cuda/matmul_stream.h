@@ -26,6 +26,7 @@ class StreamGemm {
   std::int64_t stripes() const { return (spec_.product.n + stripe_width() - 1) / stripe_width(); }
   std::int64_t tiles() const;
   void divide();
+  std::int64_t bytes_of_a_block() const;
 
   GemmSpec spec_;
   std::int64_t units_ = 1, stages_ = 1, lanes_ = 1;
