@@ -68,9 +68,7 @@ AttentionKernels whole_gradient(const AttentionSizes& sizes, const WholeSharing&
                                      {"WARPS", std::to_string(sharing.warps)},
                                      {"TILES", std::to_string(sharing.tiles)},
                                      {"SLOTS", std::to_string(sharing.slots)},
-                                     {"COLUMNS", std::to_string(sharing.columns)},
-                                     {"HOLD_K", "1"},
-                                     {"HOLD_V", "1"}});
+                                     {"COLUMNS", std::to_string(sharing.columns)}});
   AttentionKernels kernels{.threads = 32 * sharing.warps, .grad_shared = sharing.shared(sizes)};
   kernels.grad =
       Function("attention_grad", cat(defines(constants), kernel_text("attention"), kernel_text("attention_tensor"),

@@ -6,7 +6,6 @@
 //   INNER      at most kThreads
 //   SLOTS      groups of INNER queries in memory, at least 3
 //   COLUMNS    of 16 rows of ds·k that a warp makes at a time
-//   HOLD_K, HOLD_V  whether a warp keeps its keys, its values in registers
 constexpr int kSlot = 3 * kInnerTile;  // q, dy, y
 constexpr int kScoreRow = INNER + 8;   // ds: a row for each key
 constexpr int kScoreTile = kRows * kScoreRow;
@@ -37,43 +36,25 @@ __device__ __forceinline__ int tiles_before(int query, const Problem& p) {
   return query == 0 ? 0 : tiles_seen(query - INNER, INNER, p);
 }
 
-// The rows of this warp in a tile, as left operands.
-template <bool held>
-struct Rows {
-  const T* tile;
-  u32 fragments[TILES][DEPTH / kStep][4];
-
-  __device__ __forceinline__ void hold(int t) {
-    if (!held) return;
+// results += this warp's rows of a tile, of its first tiles, · 16 rows of right
+template <int tiles>
+__device__ __forceinline__ void multiply_keys(float (&results)[TILES][2][4], const T* tile, const T* right) {
 #pragma unroll
-    for (int k = 0; k < DEPTH; k += kStep) load_left(fragments[t][k / kStep], tile + 16 * key_tile(t) * kRow, k);
-  }
-  __device__ __forceinline__ void load(u32 (&a)[4], int t, int k) const {
-    if (!held) return load_left(a, tile + 16 * key_tile(t) * kRow, k);
+  for (int k = 0; k < DEPTH; k += kStep) {
+    u32 b[4];
+    load_right(b, right, k);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = fragments[t][k / kStep][i];
-  }
-  // results += the rows of the first tiles · 16 rows of right
-  template <int tiles>
-  __device__ __forceinline__ void multiply(float (&results)[TILES][2][4], const T* right) const {
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += kStep) {
-      u32 b[4];
-      load_right(b, right, k);
-#pragma unroll
-      for (int t = 0; t < tiles; ++t) {
-        u32 a[4];
-        load(a, t, k);
-        Tensor<T>::multiply(results[t][0], a, b[0], b[1]);
-        Tensor<T>::multiply(results[t][1], a, b[2], b[3]);
-      }
+    for (int t = 0; t < tiles; ++t) {
+      u32 a[4];
+      load_left(a, tile + 16 * key_tile(t) * kRow, k);
+      Tensor<T>::multiply(results[t][0], a, b[0], b[1]);
+      Tensor<T>::multiply(results[t][1], a, b[2], b[3]);
     }
   }
-};
+}
 
 struct KeyGradients {
-  Rows<HOLD_K> keys;
-  Rows<HOLD_V> values;
+  const T *k_tile, *v_tile;
   float key_sums[TILES][DEPTH / 8][4], value_sums[TILES][DEPTH / 8][4];
 
   // What 16 queries add for the first tiles of this warp; ds for them goes to its rows of `scores`.
@@ -83,8 +64,8 @@ struct KeyGradients {
     float s[TILES][2][4], ds[TILES][2][4];
     clear(s);
     clear(ds);
-    keys.multiply<tiles>(s, q);
-    values.multiply<tiles>(ds, dy);
+    multiply_keys<tiles>(s, k_tile, q);
+    multiply_keys<tiles>(ds, v_tile, dy);
     const float scale = (float)p.scale * kLog2E;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
@@ -207,19 +188,13 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   note_means(statistics, slots);
   __syncthreads();
-  KeyGradients mine = {{k_tile}, {v_tile}};
+  KeyGradients mine = {k_tile, v_tile};
   clear(mine.key_sums);
   clear(mine.value_sums);
   for (int query = 0; query < (int)p.queries; query += INNER) {
     const int next = query + INNER;
     const int group = query / INNER, turn = group % 2;
     const T *q_tile = slots + group % SLOTS * kSlot, *dy_tile = q_tile + kInnerTile;
-#pragma unroll
-    for (int t = 0; t < TILES; ++t)
-      if (key_tile(t) >= tiles_before(query, p) && key_tile(t) < tiles_seen(query, INNER, p)) {
-        mine.keys.hold(t);
-        mine.values.hold(t);
-      }
 #pragma unroll 1
     for (int c = 0; c < INNER; c += 16) {
       const int seen = tiles_seen(query + c, 16, p);
