@@ -243,7 +243,6 @@ void begin_dnn_conv(const ConvSpec& spec) {
   const std::lock_guard lock(problems_mutex);
   if (!lever("tuning") || problem_of(spec).decided()) return;
   static_cast<void>(tiled_way(spec));
-  if (const std::optional<ConvSpec> forward = turned_spec(spec)) static_cast<void>(tiled_way(*forward));
 }
 
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {

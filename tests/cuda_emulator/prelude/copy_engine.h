@@ -79,28 +79,15 @@ inline void emu_wgmma(float (&d)[kSums], Left left, Right right) {
     d[i] = static_cast<float>(sum);
   }
 }
-// Both operands in slabs of rows of 128 bytes, whose words hold `packed` neighbours along k each: d has any width.
-template <int packed, float (*decode)(unsigned, int), int kSums>
-inline void emu_wgmma_slabs(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
+// Both operands in slabs of rows of 128 bytes.
+inline void emu_wgmma_tf32(float (&d)[32], const unsigned char* a, const unsigned char* b) {
   int row = static_cast<int>(threadIdx.x / 32 % 4 * 16 + emu_lane() / 4);
   auto element = [](const unsigned char* slab, int at, int k) {
-    return decode(emu_slab_word(slab, 128, at, k / packed), k % packed);
+    return emu_from_tf32(emu_slab_word(slab, 128, at, k), 0);
   };
-  emu_wgmma<8 * packed>(
+  emu_wgmma<8>(
       d, [&](int upper, int k) { return element(a, row + 8 * upper, k); },
       [&](int column, int k) { return element(b, column, k); });
-}
-template <int kSums>
-inline void emu_wgmma_tf32(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
-  emu_wgmma_slabs<1, emu_from_tf32>(d, a, b);
-}
-template <int kSums>
-inline void emu_wgmma_bf16(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
-  emu_wgmma_slabs<2, emu_from_bf16>(d, a, b);
-}
-template <int kSums>
-inline void emu_wgmma_f16(float (&d)[kSums], const unsigned char* a, const unsigned char* b) {
-  emu_wgmma_slabs<2, emu_from_f16>(d, a, b);
 }
 // A lane's words of a hold `packed` neighbours along k each.
 template <int packed, float (*decode)(unsigned, int), class Right>

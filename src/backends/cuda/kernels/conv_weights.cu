@@ -1,6 +1,10 @@
-// parts[z][O,3,3,C] of dw = Σ dy[q - (i - TOP) · PITCH - (j - LEFT)] · x[q], over a share of all places q: the gradient
-// of the weights of kernels/conv_tiles.cu, whose places these are. x[N,H,W,C] and dy[N,OH,OW,O], all f32, products in
-// TF32 (kernels/stream.cuh).
+// The gradient of the weights of a convolution by 3×3 with stride 1: dw[O,3,3,C] from x[N,H,W,C] and dy[N,OH,OW,O], all
+// f32, products in TF32 (kernels/stream.cuh).
+//
+// Think of all rows of all images as one line of places: each row has PITCH, of which those behind W are zeros, and
+// each image has IMAGE rows, of which those behind H are. Neighbours share this padding. Then tap (i, j) meets place q
+// of x with place q - (i - TOP) · PITCH - (j - LEFT) of dy, wherever q lies:
+//   parts[z] of dw[i,j] = Σ dy[q - (i - TOP) · PITCH - (j - LEFT)] · x[q], over a share of all places q
 //
 // A block has 64 · 64 weights of each tap, and 32 places at a time. Of x and dy the last STRIPS and X_STRIPS strips of
 // rows lie in shared memory, in two slabs of 32 channels. Tensor cores want TF32 along the sum, and images lie across:
