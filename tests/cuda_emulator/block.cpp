@@ -19,6 +19,9 @@ constexpr EmuRuntime kRuntime = {
                      void* payload) { running->collective(mask, combine, payload); },
     .pause = [](EmuBlock*) { running->pause(); },
     .live_lanes = [](EmuBlock*) { return running->live_lanes(); },
+    .begin_copy = [](EmuBlock*, const EmuCopy& copy) { running->begin_copy(copy); },
+    .take_copy = [](EmuBlock*, const unsigned long long* barrier,
+                    EmuCopy* copy) { return running->take_copy(barrier, copy); },
     .assertion_failed =
         [](EmuBlock*, const char* expression, const char* file, int line) {
           running->fail(Outcome::assertion,
@@ -59,11 +62,16 @@ void BlockRun::run(EmuBlock& block) {
   }
   ready_begin_ = ready_count_ = 0;
   next_ = arrived_ = nonzero_ = 0;
+  copies_.clear();
   pauses_ = 0;
   running = this;
   schedule();
   if (!abandoned() && live_ != 0) {
     report(describe_deadlock());
+    grid_.outcome = Outcome::failed;
+  }
+  if (!abandoned() && !copies_.empty()) {
+    report(std::to_string(copies_.size()) + " tiles were asked for and nobody waited for them");
     grid_.outcome = Outcome::failed;
   }
   if (abandoned()) fibers.restart_all();
@@ -189,6 +197,14 @@ bool BlockRun::complete_collective(unsigned warp, unsigned mask, EmuCombine comb
   pauses_ = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
     if (lanes >> lane & 1 && threads_[32 * warp + lane].state == State::in_collective) make_ready(32 * warp + lane);
+  return true;
+}
+
+bool BlockRun::take_copy(const unsigned long long* barrier, EmuCopy* copy) {
+  auto found = std::find_if(copies_.begin(), copies_.end(), [&](const EmuCopy& c) { return c.barrier == barrier; });
+  if (found == copies_.end()) return false;
+  *copy = *found;
+  copies_.erase(found);
   return true;
 }
 

@@ -35,6 +35,8 @@ class BlockRun {
   void collective(unsigned mask, EmuCombine combine, void* payload);
   void pause();
   unsigned live_lanes() const { return warps_[current_ / 32].live; }
+  void begin_copy(const EmuCopy& copy) { copies_.push_back(copy); }
+  bool take_copy(const unsigned long long* barrier, EmuCopy* copy);
   void fail(Outcome outcome, const std::string& message);  // called by a running thread, it does not return
 
   static void fiber_body();
@@ -76,6 +78,7 @@ class BlockRun {
   unsigned next_ = 0, live_ = 0, current_ = 0;
   unsigned arrived_ = 0, nonzero_ = 0;
   EmuBarrierResult barrier_result_{};
+  std::vector<EmuCopy> copies_;  // on their way
   unsigned long long pauses_ = 0;
   std::chrono::steady_clock::time_point progress_;
   Fiber* fiber_ = nullptr;

@@ -2,7 +2,7 @@
 // no other header.
 #pragma once
 
-constexpr unsigned kEmuAbi = 2;
+constexpr unsigned kEmuAbi = 3;
 
 struct EmuIndex {
   unsigned x, y, z;
@@ -18,12 +18,29 @@ struct EmuBarrierResult {
   int arrived, nonzero;
 };
 
+// What a CUtensorMap holds here: tiles of `box` elements of a tensor with four axes, the innermost first.
+struct EmuTensorMap {
+  char* address;
+  unsigned long long sizes[4], strides[3];  // strides in bytes, from the second axis on
+  unsigned box[4], element_bytes, swizzle_bytes;
+};
+
+// A tile that is on its way to shared memory; the barrier counts its bytes.
+struct EmuCopy {
+  void* to;
+  EmuTensorMap map;
+  int at[4];
+  unsigned long long* barrier;
+};
+
 // What the driver does for a running thread.
 struct EmuRuntime {
   EmuBarrierResult (*barrier)(EmuBlock*, int predicate);
   void (*collective)(EmuBlock*, unsigned mask, EmuCombine, void* payload);
   void (*pause)(EmuBlock*);  // lets other threads run: called by loops that wait for memory to change
   unsigned (*live_lanes)(EmuBlock*);
+  void (*begin_copy)(EmuBlock*, const EmuCopy&);
+  bool (*take_copy)(EmuBlock*, const unsigned long long* barrier, EmuCopy*);  // one of this barrier's, if any is left
   void (*assertion_failed)(EmuBlock*, const char* expression, const char* file, int line);
 };
 
@@ -35,13 +52,6 @@ struct EmuBlock {
   unsigned polls, polls_per_pause;
   unsigned waited_for_earlier;  // whether a thread has
   const EmuRuntime* runtime;
-};
-
-// What a CUtensorMap holds here: tiles of `box` elements of a tensor with four axes, the innermost first.
-struct EmuTensorMap {
-  char* address;
-  unsigned long long sizes[4], strides[3];  // strides in bytes, from the second axis on
-  unsigned box[4], element_bytes, swizzle_bytes;
 };
 
 struct EmuParameter {

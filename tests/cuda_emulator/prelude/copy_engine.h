@@ -1,5 +1,5 @@
-// The copy engine of compute capability 9.0, its barriers, and products of whole tiles by four warps. Copies are done
-// when they are asked for.
+// The copy engine of compute capability 9.0, its barriers, and products of whole tiles by four warps. A tile comes as
+// late as it may: when a thread waits for its barrier.
 #pragma once
 
 #include "bits.h"
@@ -7,20 +7,18 @@
 #include "tensor_core.h"
 #include "warp.h"
 
-// ---- barriers: the round in the upper half; how many arrivals it takes, and how many are missing, in the lower
+// ---- barriers: from the lowest bits on how many arrivals are missing, how many it takes, the bytes on their way, and
+// the round
 
 inline void emu_mbarrier_init(unsigned long long* barrier, int arrivals) {
   *barrier = static_cast<unsigned long long>(arrivals) << 16 | static_cast<unsigned long long>(arrivals);
 }
-inline void emu_mbarrier_arrive(unsigned long long* barrier) {
-  unsigned long long arrivals = *barrier >> 16 & 0xFFFF, round = *barrier >> 32;
-  if ((--*barrier & 0xFFFF) == 0) *barrier = (round + 1) << 32 | arrivals << 16 | arrivals;
+inline void emu_mbarrier_add(unsigned long long* barrier, long long arrivals, long long bytes) {
+  *barrier += static_cast<unsigned long long>((bytes << 32) - arrivals);
+  unsigned long long missing = *barrier & 0xFFFF, all = *barrier >> 16 & 0xFFFF, coming = *barrier >> 32 & 0xFFFFFF;
+  if (missing == 0 && coming == 0) *barrier = ((*barrier >> 56) + 1) << 56 | all << 16 | all;
 }
-// Until a round of this parity has ended.
-inline void emu_mbarrier_wait(unsigned long long* barrier, int round) {
-  while ((*static_cast<volatile unsigned long long*>(barrier) >> 32 & 1) == (static_cast<unsigned>(round) & 1))
-    __nanosleep(20);
-}
+inline void emu_mbarrier_arrive(unsigned long long* barrier, int bytes = 0) { emu_mbarrier_add(barrier, 1, bytes); }
 
 // ---- tiles
 
@@ -29,10 +27,14 @@ inline char* emu_swizzled(const void* at, unsigned bytes) {
   auto address = reinterpret_cast<unsigned long long>(at);
   return reinterpret_cast<char*>(bytes == 0 ? address : address ^ ((address >> 7 & (bytes / 16 - 1)) << 4));
 }
-template <class Move>
-inline void emu_for_tile(const void* map_bytes, int x, int y, int z, int w, Move move) {
+// As it is now: a parameter of a kernel ends with its thread.
+inline EmuTensorMap emu_tensor_map(const void* bytes) {
   EmuTensorMap map;
-  __builtin_memcpy(&map, map_bytes, sizeof(map));
+  __builtin_memcpy(&map, bytes, sizeof(map));
+  return map;
+}
+template <class Move>
+inline void emu_for_tile(const EmuTensorMap& map, int x, int y, int z, int w, Move move) {
   unsigned offset = 0;
   for (unsigned l = 0; l < map.box[3]; ++l)
     for (unsigned k = 0; k < map.box[2]; ++k)
@@ -47,14 +49,32 @@ inline void emu_for_tile(const void* map_bytes, int x, int y, int z, int w, Move
           move(inside ? element : nullptr, offset, map);
         }
 }
-inline void emu_tensor_load(void* to, const void* map, int x, int y, int z, int w = 0) {
-  emu_for_tile(map, x, y, z, w, [&](char* element, unsigned offset, const EmuTensorMap& of) {
-    char* place = emu_swizzled(static_cast<char*>(to) + offset, of.swizzle_bytes);
-    element ? __builtin_memcpy(place, element, of.element_bytes) : __builtin_memset(place, 0, of.element_bytes);
-  });
+inline void emu_tensor_load(void* to, const void* map, int x, int y, int z, int w, unsigned long long* barrier) {
+  emu_block->runtime->begin_copy(emu_block, {to, emu_tensor_map(map), {x, y, z, w}, barrier});
+}
+inline void emu_copy_now(const EmuCopy& copy) {
+  unsigned bytes = 0;
+  emu_for_tile(copy.map, copy.at[0], copy.at[1], copy.at[2], copy.at[3],
+               [&](char* element, unsigned offset, const EmuTensorMap& of) {
+                 char* place = emu_swizzled(static_cast<char*>(copy.to) + offset, of.swizzle_bytes);
+                 element ? __builtin_memcpy(place, element, of.element_bytes)
+                         : __builtin_memset(place, 0, of.element_bytes);
+                 bytes = offset + of.element_bytes;
+               });
+  emu_mbarrier_add(copy.barrier, 0, -static_cast<long long>(bytes));
+}
+// Until a round of this parity has ended.
+inline void emu_mbarrier_wait(unsigned long long* barrier, int round) {
+  while ((*static_cast<volatile unsigned long long*>(barrier) >> 56 & 1) == (static_cast<unsigned>(round) & 1)) {
+    EmuCopy copy;
+    if (emu_block->runtime->take_copy(emu_block, barrier, &copy))
+      emu_copy_now(copy);
+    else
+      __nanosleep(20);
+  }
 }
 inline void emu_tensor_store(const void* map, const void* from, int x, int y, int z) {
-  emu_for_tile(map, x, y, z, 0, [&](char* element, unsigned offset, const EmuTensorMap& of) {
+  emu_for_tile(emu_tensor_map(map), x, y, z, 0, [&](char* element, unsigned offset, const EmuTensorMap& of) {
     const char* place = emu_swizzled(static_cast<const char*>(from) + offset, of.swizzle_bytes);
     if (element) __builtin_memcpy(element, place, of.element_bytes);
   });

@@ -22,15 +22,16 @@ __device__ __forceinline__ int half_place(int row, int column) {
 #ifdef VARVE_EMULATED
 __device__ __forceinline__ void barrier_init(u64* barrier, int arrivals) { emu_mbarrier_init(barrier, arrivals); }
 __device__ __forceinline__ void barriers_ready() {}
-__device__ __forceinline__ void barrier_expect(u64* barrier, int) { emu_mbarrier_arrive(barrier); }
+__device__ __forceinline__ void barrier_expect(u64* barrier, int bytes) { emu_mbarrier_arrive(barrier, bytes); }
 __device__ __forceinline__ void barrier_arrive(u64* barrier) { emu_mbarrier_arrive(barrier); }
 __device__ __forceinline__ void barrier_wait(u64* barrier, int round) { emu_mbarrier_wait(barrier, round); }
 template <bool kOnce>
-__device__ __forceinline__ void load_tile(void* to, const TensorMap* map, int column, int row, int slab, u64*) {
-  emu_tensor_load(to, map, column, row, slab);
+__device__ __forceinline__ void load_tile(void* to, const TensorMap* map, int column, int row, int slab, u64* barrier) {
+  emu_tensor_load(to, map, column, row, slab, 0, barrier);
 }
-__device__ __forceinline__ void load_rows(void* to, const TensorMap* map, int channel, int row, int image, u64*) {
-  emu_tensor_load(to, map, channel, 0, row, image);
+__device__ __forceinline__ void load_rows(void* to, const TensorMap* map, int channel, int row, int image,
+                                          u64* barrier) {
+  emu_tensor_load(to, map, channel, 0, row, image, barrier);
 }
 __device__ __forceinline__ void store_tile(const TensorMap* map, const void* from, int column, int row, int slab) {
   emu_tensor_store(map, from, column, row, slab);
