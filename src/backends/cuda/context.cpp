@@ -322,23 +322,26 @@ void wait_for(CUstream stream, std::vector<CUgraphNode> nodes, const CUgraphEdge
       "cuStreamUpdateCaptureDependencies");
 }
 
-// Of each piece, whether nothing runs beside it: every other one comes before it or after it.
+// Of each piece, whether nothing runs beside it: every other one comes before it or after it. Each of those before must
+// lead to one that is not behind it, and each of those behind follow from one that is not before.
 std::vector<bool> are_alone(const std::vector<backend::Device::Piece>& pieces) {
-  const std::size_t count = pieces.size();
-  std::vector<std::vector<bool>> before(count, std::vector<bool>(count));
-  std::vector<std::size_t> ordered(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (const int earlier : pieces[i].after) {
-      const auto e = static_cast<std::size_t>(earlier);
-      before[i][e] = true;
-      for (std::size_t j = 0; j < e; ++j)
-        if (before[e][j]) before[i][j] = true;
+  const int count = static_cast<int>(pieces.size());
+  std::vector<int> next(pieces.size(), count), last(pieces.size(), -1);  // the first that follows each, the last before
+  for (int i = 0; i < count; ++i)
+    for (const int earlier : pieces[static_cast<std::size_t>(i)].after) {
+      int& first = next[static_cast<std::size_t>(earlier)];
+      first = std::min(first, i);
+      last[static_cast<std::size_t>(i)] = std::max(last[static_cast<std::size_t>(i)], earlier);
     }
-    for (std::size_t j = 0; j < i; ++j)
-      if (before[i][j]) ++ordered[i], ++ordered[j];
+  std::vector<bool> alone(pieces.size());
+  for (int i = 0, reached = 0; i < count; ++i) {
+    alone[static_cast<std::size_t>(i)] = reached <= i;
+    reached = std::max(reached, next[static_cast<std::size_t>(i)]);
   }
-  std::vector<bool> alone(count);
-  for (std::size_t i = 0; i < count; ++i) alone[i] = ordered[i] == count - 1;
+  for (int i = count - 1, from = count; i >= 0; --i) {
+    if (from < i) alone[static_cast<std::size_t>(i)] = false;
+    from = std::min(from, last[static_cast<std::size_t>(i)]);
+  }
   return alone;
 }
 
