@@ -6,7 +6,7 @@
 // of x with place q - (i - TOP) · PITCH - (j - LEFT) of dy, wherever q lies:
 //   parts[z] of dw[i,j] = Σ dy[q - (i - TOP) · PITCH - (j - LEFT)] · x[q], over a share of all places q
 //
-// A block has 64 · 64 weights of each tap, and 32 places at a time. Of x and dy the last STRIPS and X_STRIPS strips of
+// A block has 64 · 64 weights of each tap, and 32 places at a time. Of dy and x the last STRIPS and X_STRIPS strips of
 // rows lie in shared memory, in two slabs of 32 channels. Tensor cores want TF32 along the sum, and images lie across:
 //   x   three warps in turn make a tile of 64 channels of 32 places, once for all taps
 //   dy  four warps have a row of taps: for each tap a lane reads the numbers it needs from the place that the tap says
