@@ -265,6 +265,37 @@ void overlap() {
   OK(cuStreamDestroy(stream));
 }
 
+const std::string kTile = R"(
+struct __align__(64) Map { unsigned long long words[16]; };
+extern "C" __global__ void tile(const __grid_constant__ Map map, float* y, int waits) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto* barrier = (unsigned long long*)(memory + 1024);
+  if (threadIdx.x != 0) return;
+  emu_mbarrier_init(barrier, 1);
+  emu_mbarrier_arrive(barrier, 2 * 2 * 128);
+  for (int slab = 0; slab < 2; ++slab) emu_tensor_load(memory + slab * 256, &map, 0, 0, slab, 0, barrier);
+  y[0] = ((float*)memory)[64];
+  if (waits) emu_mbarrier_wait(barrier, 0);
+  y[1] = ((float*)memory)[64];
+}
+)";
+
+// A tile comes when somebody waits for it, and somebody must.
+void tiles() {
+  Buffer<float> x(ramp(128)), y(2);
+  CUtensorMap map;
+  const cuuint64_t sizes[] = {32, 2, 2}, strides[] = {256, 128};
+  const cuuint32_t box[] = {32, 2, 1}, steps[] = {1, 1, 1};
+  OK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, reinterpret_cast<void*>(x.address()), sizes,
+                            strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  CUfunction function = kernel(kTile, "tile");
+  OK(launch(function, {1, 32, 2048}, map, y.address(), 1));
+  EXPECT(y.read()[0] != y.read()[0]);
+  EXPECT(y.read()[1] == ramp(128)[32 + 4 * 2]);  // the second slab's first row lies at 256 bytes, its pieces exchanged
+  EXPECT(launch(function, {1, 32, 2048}, map, y.address(), 0) == CUDA_ERROR_LAUNCH_FAILED);
+}
+
 void capture() {
   CUstream stream, side;
   CUevent fork, join;
@@ -484,6 +515,7 @@ int main() {
   cooperative();
   capture();
   overlap();
+  tiles();
   compile_errors();
   memory();
   failing_kernels();
