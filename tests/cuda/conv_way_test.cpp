@@ -176,8 +176,8 @@ TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
         }
 }
 
-// Images one below the other, with padding that neighbours share: small and large ones, more tiles than one, places
-// that several blocks share.
+// Images one below the other, with padding that neighbours share: small and large ones, rows longer than what is
+// multiplied at a time, more tiles than one, places that several blocks share.
 TEST(ConvWays, TilesOfNeighboursGiveTheGradientOfWeights) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   ConvShape uneven = square(2, 9, 64, 64);
@@ -185,8 +185,8 @@ TEST(ConvWays, TilesOfNeighboursGiveTheGradientOfWeights) {
   uneven.pad_right = 2;
   uneven.out_height = 8;
   uneven.out_width = 10;
-  for (const ConvShape& shape :
-       {square(3, 2, 64, 128), square(2, 8, 64, 64), square(3, 17, 64, 64), square(9, 4, 128, 64), uneven}) {
+  for (const ConvShape& shape : {square(3, 2, 64, 128), square(2, 8, 64, 64), square(3, 17, 64, 64),
+                                 square(1, 40, 64, 64), square(9, 4, 128, 64), uneven}) {
     const ConvSpec spec{{ConvPass::weight_grad, shape, false}, f32, {}, true};
     const std::optional<ConvWay> way = tiled_way(spec);
     ASSERT_TRUE(way) << spec.key();

@@ -23,6 +23,7 @@ inline const std::string& no_gpu() {
   return why;
 }
 inline bool has_gpu() { return no_gpu().empty(); }
+inline bool is_emulated() { return context().gpu().name == "Emulated GPU"; }
 
 // Why tests that compile texts for GPUs of their choice do nothing beside a GPU.
 inline constexpr const char* kNotCollected =

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/context.h"
+#include "cuda/gpu_here.h"
 #include "cuda/on_cuda.h"
 #include "temporary_folder.h"
 #include "varve/varve.h"
@@ -89,11 +90,10 @@ class LittleMemory {
   LittleMemory& operator=(const LittleMemory&) = delete;
 };
 
-bool is_emulated() { return cuda::context().gpu().name == "Emulated GPU"; }
 constexpr const char* kForEmulated = "this GPU is a real one; the test makes an emulated one's memory small";
 
 TEST_F(OnDevice, DataThatDoesNotFitBesideTheStepIsNotHeld) {
-  if (!is_emulated()) GTEST_SKIP() << kForEmulated;
+  if (!cuda::is_emulated()) GTEST_SKIP() << kForEmulated;
   const auto pictures = std::make_shared<Pictures>(600, -1, 64), others = std::make_shared<Pictures>(40, -1, 64);
   for (const std::int64_t accumulate : {1, 2}) {
     const auto trained = [&] {
@@ -112,7 +112,7 @@ TEST_F(OnDevice, DataThatDoesNotFitBesideTheStepIsNotHeld) {
 }
 
 TEST_F(OnDevice, DataThatLeavesNoRoomForTheValidationIsLetGo) {
-  if (!is_emulated()) GTEST_SKIP() << kForEmulated;
+  if (!cuda::is_emulated()) GTEST_SKIP() << kForEmulated;
   const auto pictures = std::make_shared<Pictures>(600, -1, 64), others = std::make_shared<Pictures>(200, -1, 64);
   const auto trained = [&] {
     nn::Sequential model = network();

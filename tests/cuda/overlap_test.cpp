@@ -13,7 +13,7 @@ class Overlap : public testing::Test {
  protected:
   void SetUp() override {
     if (!has_gpu()) GTEST_SKIP() << no_gpu();
-    if (context().gpu().name != "Emulated GPU") GTEST_SKIP() << "this GPU is a real one, which does not tell";
+    if (!is_emulated()) GTEST_SKIP() << "this GPU is a real one, which does not tell";
     forgetful_ = Function("forgetful", "extern \"C\" __global__ void forgetful(int* x) { x[threadIdx.x] += 1; }");
     memory_ = context().allocate(32 * sizeof(int));
   }
