@@ -58,7 +58,8 @@ std::optional<WholeSharing> whole_sharing(const AttentionSizes& sizes) {
   if (warps > most) return std::nullopt;
   WholeSharing sharing{.warps = static_cast<int>(warps), .tiles = tiles};
   while (2 * sharing.columns <= std::min(sizes.depth, sharing.inner / 16 * sizes.depth / warps)) sharing.columns *= 2;
-  if (sharing.shared(sizes) > gpu().shared_bytes) return std::nullopt;
+  constexpr std::size_t kPointers = 8 * sizeof(void*);  // to heads, beside that
+  if (sharing.shared(sizes) + kPointers > gpu().shared_bytes) return std::nullopt;
   return sharing;
 }
 
