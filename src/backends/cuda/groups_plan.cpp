@@ -209,7 +209,10 @@ void plan_columns(GroupPlan& plan, bool vectors) {
   plan.units = points(plan, true);
   plan.columns = points(plan, false);
   const std::int64_t across = plan.columns / width, needed = std::min<std::int64_t>(power_above(across), kGroupThreads);
-  std::int64_t lanes = std::min<std::int64_t>(needed, 32);
+  // A tile has whole lines of 128 bytes and no more: the narrower it is, the fewer slices are left to fold at the end.
+  constexpr std::int64_t kLine = 128;
+  std::int64_t lanes =
+      std::clamp<std::int64_t>(power_above(kLine / (width * sizes.least)), 1, std::min<std::int64_t>(needed, 32));
   // Few rows: threads lie along the columns rather than idle. Few columns and too few rows to slice: narrower tiles,
   // down to 64 bytes.
   const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * 16), 1); };

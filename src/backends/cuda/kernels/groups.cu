@@ -109,15 +109,20 @@ __device__ __forceinline__ void fold_slices(const G& g, u64 first, u32 count, vo
   parts = parts < 1 ? 1 : parts > 16 ? 16 : parts;
 #pragma unroll
   for (int k = 0; k < G::kReduced; ++k) {
-    const volatile T* partials = (const volatile T*)g.scratch + (u64)k * g.slices * g.columns;
+    const T* partials = (const T*)g.scratch + (u64)k * g.slices * g.columns;
     for (u32 base = 0; base < count; base += kThreads) {
       u32 column = base + threadIdx.x % (parts > 1 ? count : kThreads), part = parts > 1 ? threadIdx.x / count : 0;
       bool mine = column < count && part < parts && first + column < g.columns;
       T total = Neutral<T>::of(G::op(k));
-      if (mine) {
-#pragma unroll 4
-        for (u32 s = part; s < g.slices; s += parts)
-          total = fold(G::op(k), total, (T)partials[(u64)s * g.columns + first + column]);
+      // Many are on their way before the first is folded: this is all that still runs.
+      for (u32 s = part; mine && s < g.slices; s += kFolds * parts) {
+        T some[kFolds];
+#pragma unroll
+        for (int i = 0; i < kFolds; ++i)
+          if (s + i * parts < g.slices) some[i] = __ldcg(partials + (u64)(s + i * parts) * g.columns + first + column);
+#pragma unroll
+        for (int i = 0; i < kFolds; ++i)
+          if (s + i * parts < g.slices) total = fold(G::op(k), total, some[i]);
       }
       if (parts > 1) {
         if (mine) sums[part * count + column] = total;

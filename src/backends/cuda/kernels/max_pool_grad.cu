@@ -50,10 +50,13 @@ __device__ __forceinline__ void finish_sums(const Pool& p, const Backward& b, in
   const int run = (int)((gridDim.x + blockDim.y - 1) / blockDim.y), from = (int)threadIdx.y * run;
 #pragma unroll
   for (int i = 0; i < N; ++i) sums[i] = 0;
-  if (live)
-    for (int block = from; block < from + run && block < (int)gridDim.x; ++block)
+  if (live) {
+    const int end = from + run < (int)gridDim.x ? from + run : (int)gridDim.x;
+#pragma unroll 8
+    for (int block = from; block < end; ++block)
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[i] += __ldcg(b.shares + (i64)block * p.channels + channel + i);
+  }
   add_rows();
   if (threadIdx.y == 0 && live)
 #pragma unroll
