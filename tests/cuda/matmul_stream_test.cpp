@@ -29,7 +29,7 @@ struct Streamed {
   std::vector<float> got, wanted;
 };
 
-Streamed streamed(const GemmSpec& spec, const std::string& function = "") {
+Streamed streamed(const GemmSpec& spec, const Tail& tail = {}) {
   const Product& p = spec.product;
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(p.n, 7);
   auto wanted = by_rows(p, a, b);
@@ -37,7 +37,7 @@ Streamed streamed(const GemmSpec& spec, const std::string& function = "") {
     if (spec.bias) wanted[i] += bias[i % static_cast<std::size_t>(p.n)];
     if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
   }
-  const StreamGemm gemm(spec, function);
+  const StreamGemm gemm(spec, tail);
   const OnGpu left(floats(a), spec.in), right(floats(spec.wide_b ? near(b) : b)), more(floats(bias), spec.in);
   const OnGpu c(std::vector<float>(wanted.size(), -1), spec.out);
   const OnGpu scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 4));
@@ -97,14 +97,68 @@ TEST(StreamGemm, WithAFunctionOfTheResult) {
   for (const std::int64_t n : {96, 1440}) {
     GemmSpec spec = spec_of(9, n, 128, false);
     spec.bias = true;
-    const Streamed result = streamed(spec, square);
+    const Streamed result = streamed(spec, {square});
     std::vector<float> wanted = result.wanted;
     for (float& y : wanted) y *= y;
     EXPECT_EQ(result.got, wanted);
   }
   const OnGpu y(std::vector<float>(9 * 96, 3));
-  StreamGemm(spec_of(9, 96, 128, false), square).apply(y.get());
+  StreamGemm(spec_of(9, 96, 128, false), {square}).apply({.c = y.get()});
   EXPECT_EQ(y.read(), std::vector<float>(9 * 96, 9));
+}
+
+// y + u · v of the product y and two other matrices, and the sums of its columns.
+struct WithTail {
+  Tail tail;
+  std::vector<double> u, v;
+  explicit WithTail(std::int64_t numbers) : u(counted(numbers, 11)), v(counted(numbers, 13)) {
+    const expr::Expr x[] = {expr::Expr::input(0), expr::Expr::input(1), expr::Expr::input(2)};
+    tail = {.function = function_text(expr::flatten(3, {x[0] + x[1] * x[2]}), 2), .operands = 2, .columns = true};
+  }
+  void expect(const std::vector<double>& product, std::int64_t n, DType dtype, const OnGpu& y,
+              const OnGpu& sums) const {
+    std::vector<double> wanted = product, columns(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i] += u[i] * v[i];
+      columns[i % columns.size()] += wanted[i];
+    }
+    EXPECT_EQ(y.read(), rounded(wanted, dtype));
+    EXPECT_EQ(sums.read(), rounded(columns, dtype));
+  }
+};
+
+void expect_tail(const GemmSpec& spec) {
+  const Product& p = spec.product;
+  SCOPED_TRACE(testing::Message() << name_of(p));
+  const WithTail with(p.m * p.n);
+  const StreamGemm gemm(spec, with.tail);
+  const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5);
+  const auto product = by_rows(p, a, b);
+  const OnGpu left(floats(a), spec.in), right(floats(spec.wide_b ? near(b) : b)), u(floats(with.u), spec.in),
+      v(floats(with.v), spec.in), y(std::vector<float>(product.size(), -1), spec.out),
+      sums(std::vector<float>(static_cast<std::size_t>(p.n), -1), spec.out),
+      scratch(std::vector<float>(gemm.scratch_bytes() / 4));
+  const void* more[] = {u.get(), v.get()};
+  const GemmOperands operands{
+      .a = left.get(), .b = right.get(), .c = y.get(), .scratch = scratch.get(), .more = more, .sums = sums.get()};
+  gemm.run(operands);
+  with.expect(product, p.n, spec.out, y, sums);
+  // The same where somebody else has multiplied.
+  const OnGpu theirs(rounded(product, spec.out), spec.out);
+  GemmOperands after = operands;
+  after.c = theirs.get();
+  gemm.apply(after);
+  if (spec.out == f32) with.expect(product, p.n, spec.out, theirs, sums);
+}
+
+TEST(StreamGemm, WithAFunctionOfOtherMatricesAndItsColumns) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const bool along : {false, true}) {
+    expect_tail(spec_of(9, 96, 128, along));  // one block for each stripe, and several
+    expect_tail(spec_of(64, 1440, 128, along));
+  }
+  expect_tail(spec_of(3, 100, 96, true));
+  for (const DType in : {bf16, f16}) expect_tail(half_spec_of(17, 288, 160, in));
 }
 
 TEST(StreamGemm, RowsThatLieApart) {
@@ -236,6 +290,26 @@ TEST(StreamBack, OfAnySize) {
   }
 }
 
+TEST(StreamBack, WithWhatFollowsTheGradient) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType in : {f32, bf16}) {
+    UpdateSpec spec = update_of(200, 288, 17, 1);
+    spec.in = in;
+    const Product& p = spec.product;
+    const WithTail with(p.k * p.m);
+    const auto x = counted(p.k * p.m, 3), g = counted(p.k * p.n, 5), w = counted(p.m * p.n, 7);
+    const OnGpu left(floats(x), in), right(floats(g), in), weights(floats(w)), rate({0.5f}), u(floats(with.u), in),
+        v(floats(with.v), in), y(std::vector<float>(x.size(), -1), in),
+        sums(std::vector<float>(static_cast<std::size_t>(p.m), -1), in);
+    const void* operands[] = {left.get(), right.get(), weights.get(), rate.get(), u.get(), v.get()};
+    void* results[] = {weights.get(), y.get(), sums.get()};
+    const StreamBack back(spec, 0, with.tail);
+    const OnGpu scratch(std::vector<float>(back.scratch_bytes() / 4));
+    back.run(operands, results, scratch.get());
+    with.expect(by_rows(dense(p.k, p.m, p.n, false, true, 0), g, w), p.m, in, y, sums);
+  }
+}
+
 TEST(StreamBack, OfFactorsOf16Bits) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType in : {bf16, f16})
@@ -259,6 +333,7 @@ TEST(StreamUpdate, RefusesWhatItCannotRead) {
 TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const bool along : {false, true}) const StreamGemm gemm(spec_of(64, 2048, 2048, along));
+  const StreamGemm followed(spec_of(64, 2048, 2048, true), WithTail(1).tail);
   for (const DType in : {f32, bf16, f16}) {
     UpdateSpec spec = update_of(2048, 2048, 64, 3);
     spec.in = in;
@@ -272,7 +347,7 @@ TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
     ++found;
     EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
   }
-  EXPECT_GE(found, 13);  // 4 products, 3 sums, 3 updates, 3 of both gradients
+  EXPECT_GE(found, 14);  // 4 products, 3 sums, a tail, 3 updates, 3 of both gradients
 }
 
 }  // namespace

@@ -114,29 +114,36 @@ TEST_F(CudaUpdate, OnTensorCores) {
 // A layer x·w, both of its gradients for a target, and a step: the gradient of x, and w.
 class TwoGradients {
  public:
-  // What else there is: a late reader of w, a rate that follows from dx, a dx that is asked for after the update.
-  enum Also { nothing, weights, rate, later };
+  // What else there is: a late reader of w, a rate that follows from dx, a dx that is asked for after the update, an
+  // activation before the layer and a bias before that.
+  enum Also { nothing, weights, rate, later, activation };
   explicit TwoGradients(std::string device, Also also = nothing, DType products = f32)
       : w_("w", values({2048, 4096}, 2) * 0.1f),
         dx_("dx", zeros({4, 2048}), false),
         program_(detail::compile(
             [this, also, products](const Tensors& t) {
-              const Tensor w = Tensor(w_).to(products), x = t[0].to(products);
-              const Tensor g = matmul(x, w) - t[1].to(products), dx = matmul(g, w, {.transpose_b = true});
+              const Tensor w = Tensor(w_).to(products), z = t[0].to(products), x = also == activation ? sigmoid(z) : z;
+              const Tensor g = matmul(x, w) - t[1].to(products);
+              Tensor dx = matmul(g, w, {.transpose_b = true});
+              if (also == activation) dx = dx * (x * (1.0f - x));
               const Operand step = also == rate ? Operand(0.05f / (1.0f + sum(square(dx)))) : Operand(0.05);
               w_.assign(sgd_update(w_, matmul(x, g, {.transpose_a = true}).to(f32), {}, step).parameter);
               dx_.assign(dx.to(f32));
               if (also == later) return Tensors{};
+              if (also == activation) return Tensors{sum(dx, {.axes = Axes{0}})};
               return also == weights ? Tensors{dx, sum(w)} : Tensors{dx};
             },
             {.device = std::move(device), .tf32 = true})) {}
 
   std::string text() { return detail::text(*program_, in_); }
   std::vector<float> run() {
-    call(*program_, in_);
-    std::vector<float> dx = dx_.value().to_vector<float>(), w = w_.value().to_vector<float>();
-    dx.insert(dx.end(), w.begin(), w.end());
-    return dx;
+    const Tensors results = call(*program_, in_);
+    std::vector<float> all = dx_.value().to_vector<float>();
+    for (const Tensor& more : {w_.value(), results.empty() ? Tensor(w_) : results[0].to(f32)}) {
+      const std::vector<float> numbers = more.to_vector<float>();
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    }
+    return all;
   }
 
  private:
@@ -156,11 +163,23 @@ TEST_F(CudaUpdate, LargeWeightsAreReadOnceForBothGradients) {
   expect_no_kernel(TwoGradients("cuda", TwoGradients::rate).text(), "input gradient  <-");
 }
 
+TEST_F(CudaUpdate, WhatFollowsTheGradientOfTheInputIsComputedWithIt) {
+  const Without tuning("tuning");
+  for (const DType products : {f32, bf16}) {
+    TwoGradients cuda("cuda", TwoGradients::activation, products),
+        reference("reference", TwoGradients::activation, products);
+    const std::string text = cuda.text();
+    expect_kernel(text, "matmul+sgd_update+input gradient+function+sums  <-");
+    expect_no_kernel(text, "over [4, 2048] sum");
+    expect_close(cuda.run(), reference.run(), text, products == f32 ? 4e-3 : 2e-2);
+  }
+}
+
 // Weights for products of 16 bits are rounded on their way, where all who want them so can do that.
 TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   TwoGradients cuda("cuda", TwoGradients::nothing, bf16), reference("reference", TwoGradients::nothing, bf16);
   const std::string text = cuda.text();
-  expect_kernel(text, "stream matmul  <-");
+  expect_kernel(text, "stream matmul+function  <-");
   expect_kernel(text, "matmul+sgd_update+input gradient  <-");
   expect_no_kernel(text, "over [2048, 4096]");  // no copy of the weights is made
   expect_close(cuda.run(), reference.run(), text, 2e-2);
@@ -168,7 +187,7 @@ TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   expect_close(late.run(), late_reference.run(), late.text(), 2e-2);
   const std::string shared = TwoGradients("cuda", TwoGradients::weights, bf16).text();
   expect_kernel(shared, "over [2048, 4096]");
-  expect_no_kernel(shared, "stream matmul  <-");
+  expect_no_kernel(shared, "stream matmul");
   expect_no_kernel(shared, "input gradient  <-");
 }
 

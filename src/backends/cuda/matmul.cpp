@@ -101,25 +101,25 @@ std::vector<Epilogue> epilogues_after(const Site& site, bool wide) {
   return found;
 }
 
-Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who, bool wide) {
+Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& who, bool wide, Tail tail = {}) {
   const bool biased = epilogue.biased, relu = epilogue.relu;
   const ir::NodePtr& function = epilogue.function;
-  const std::string text = function ? function_text(expr::flatten(1, function->op->exprs)) : "";
+  if (function) tail.function = function_text(expr::flatten(1, function->op->exprs));
   Claim claim =
       Claim::of(who + " matmul" + (biased ? "+bias" : "") +
                     (relu       ? "+relu"
                      : function ? "+" + function->op->name
                                 : ""),
                 site.root(),
-                [text, spec = spec_at(site, {}, epilogue, wide), transposes = match::transposes_of(site.node())](
+                [tail, spec = spec_at(site, {}, epilogue, wide), transposes = match::transposes_of(site.node())](
                     const std::vector<Port>& in, const std::vector<Port>& out) {
                   GemmSpec full = spec;
                   full.product = product_of(in[0], in[1], out[0], transposes);
-                  return prepare_product(full, in, out, text);
+                  return prepare_product(full, in, out, tail);
                 });
   if (wide)
     claim.inputs[1] = site.node().inputs[1].node->inputs[0];
-  else if (!function)
+  else if (tail.function.empty())
     claim.memory = {Memory::strided, Memory::strided};
   if (biased) claim.inputs.push_back(epilogue.bias);
   if (!epilogue.nodes.empty()) claim.outputs = {{epilogue.nodes.back(), 0}};
@@ -127,14 +127,28 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
   return claim;
 }
 
+// With a function of the product and of other matrices, as the gradient of an activation is. Nothing where there is
+// none, or the product does not stream.
+void claim_with_tail(const Site& site, const std::string& who, bool wide, std::vector<Claim>& claims) {
+  const auto following = match::following(site, {site.root(), 0}, kMostTailOperands);
+  if (!following || match::tail_of(*following).is_simple() || !streams(site, {}, wide)) return;
+  Claim claim = make_claim(site, {}, who, wide, match::tail_of(*following));
+  match::take_in(*following, claim);
+  claims.push_back(std::move(claim));
+}
+
 void claim_product(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = blas_refusal(site.node().types[0].dtype);
   if (!refusal.empty()) claims.push_back(Claim::no("cublas matmul", refusal));
-  if (reads_wide(site))
+  const std::string who = refusal.empty() ? "cublas" : "own";
+  if (reads_wide(site)) {
+    claim_with_tail(site, "stream", true, claims);
     for (const Epilogue& epilogue : epilogues_after(site, true))
       claims.push_back(make_claim(site, epilogue, "stream", true));
+  }
+  claim_with_tail(site, who, false, claims);
   for (const Epilogue& epilogue : epilogues_after(site, false))
-    claims.push_back(make_claim(site, epilogue, refusal.empty() ? "cublas" : "own", false));
+    claims.push_back(make_claim(site, epilogue, who, false));
 }
 
 }  // namespace

@@ -20,12 +20,14 @@ Ints with_matrix(Ints batch, std::int64_t row, std::int64_t col) {
   return batch;
 }
 
-GemmOperands operands_of(const backend::RunArgs& args, const GemmSpec& spec) {
+GemmOperands operands_of(const backend::RunArgs& args, const GemmSpec& spec, const Tail& tail = {}) {
   return {.a = args.in[0],
           .b = args.in[1],
           .bias = spec.bias ? args.in[2] : nullptr,
           .c = args.out[0],
-          .scratch = args.scratch};
+          .scratch = args.scratch,
+          .more = args.in + (spec.bias ? 3 : 2),
+          .sums = tail.columns ? args.out[1] : nullptr};
 }
 
 }  // namespace
@@ -136,31 +138,36 @@ backend::Prepared prepare_fastest_gemm(const GemmSpec& spec, const std::vector<b
 }  // namespace
 
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
-                                  const std::vector<backend::Port>& out, const std::string& function) {
+                                  const std::vector<backend::Port>& out, const Tail& tail) {
   if (spec.wide_b) {
-    const StreamGemm stream(spec, function);
-    return backend::prepared([stream, spec](const backend::RunArgs& args) { stream.run(operands_of(args, spec)); },
-                             stream.scratch_bytes());
+    const StreamGemm stream(spec, tail);
+    return backend::prepared(
+        [stream, spec, tail](const backend::RunArgs& args) { stream.run(operands_of(args, spec, tail)); },
+        stream.scratch_bytes());
   }
   if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty()) {
-    if (!function.empty()) throw Error("a function of a product that does not stream.");
+    if (!tail.function.empty()) throw Error("a function of a product that does not stream.");
     return prepare_fastest_gemm(spec, in, out);
   }
   const Gemm gemm(spec);
-  const StreamGemm stream(spec, function);
-  const auto run = [gemm, stream, spec](const backend::RunArgs& args) {
-    gemm.run(operands_of(args, spec));
-    stream.apply(args.out[0]);
+  const StreamGemm stream(spec, tail);
+  const auto run = [gemm, stream, spec, tail](const backend::RunArgs& args) {
+    const GemmOperands operands = operands_of(args, spec, tail);
+    gemm.run(operands);
+    stream.apply(operands);
   };
   backend::Prepared streamed = backend::prepared(
-      [run, stream, spec](const backend::RunArgs& args) {
-        const GemmOperands operands = operands_of(args, spec);
+      [run, stream, spec, tail](const backend::RunArgs& args) {
+        const GemmOperands operands = operands_of(args, spec, tail);
         StreamGemm::takes(operands) ? stream.run(operands) : run(args);
       },
       std::max(stream.scratch_bytes(), gemm.scratch_bytes()));
   backend::Prepared plain = backend::prepared(run, gemm.scratch_bytes());
   const std::string key = cat("stream", spec.bias ? " bias" : "", spec.relu ? " relu" : "",
-                              function.empty() ? " " : " function ", name_of(spec.product));
+                              tail.function.empty() ? " "
+                              : tail.is_simple()    ? " function "
+                                                    : " tail ",
+                              name_of(spec.product));
   return first_is_faster(key, {&streamed, &plain, &in, &out}) ? std::move(streamed) : std::move(plain);
 }
 

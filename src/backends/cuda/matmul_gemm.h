@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/cublas.h"
+#include "backends/cuda/parts.h"
 
 namespace varve::cuda {
 
@@ -27,9 +28,9 @@ class Gemm {
   std::shared_ptr<OwnGemm> own_;  // set where the library may refuse
 };
 
-// a, b and the bias, if there is one: by a Gemm, or where few rows meet large weights by the faster of two. A function
-// of the result (its text, of function_text) is for products that stream: is_streamed().
+// a, b, the bias, if there is one, and what the tail reads: by a Gemm, or where few rows meet large weights by the
+// faster of two. A tail is for products that stream: StreamGemm.
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
-                                  const std::vector<backend::Port>& out, const std::string& function = "");
+                                  const std::vector<backend::Port>& out, const Tail& tail = {});
 
 }  // namespace varve::cuda

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/update.h"
 #include "backends/cuda/matmul_product.h"
+#include "backends/cuda/parts.h"
 
 namespace varve::cuda::match {
 
@@ -37,6 +38,21 @@ struct BiasAdd {
   ir::Value bias;
 };
 std::optional<BiasAdd> bias_after(const backend::Site& site, const ir::Value& value);
+
+// What alone reads a matrix: a function of it and of other values of its type that this program computes; and the sums
+// of the function's columns, where somebody wants them.
+struct Following {
+  std::vector<ir::NodePtr> nodes;
+  ir::Value result;
+  std::vector<ir::Value> inputs;  // beside the matrix
+  expr::Code function;            // over the matrix and these
+  ir::NodePtr sum;                // may be null
+};
+// The longest with at most this many other values.
+std::optional<Following> following(const backend::Site& site, const ir::Value& matrix, std::size_t most_inputs);
+Tail tail_of(const Following& following);
+// The claim of the matrix, which is its last output, takes in what follows: inputs and outputs after all others.
+void take_in(const Following& following, backend::Claim& claim);
 
 // Whoever reads a value, itself or through views of it.
 struct Reader {

@@ -27,6 +27,8 @@ DType scale_type(DType out);
 struct GemmOperands {
   const void *a = nullptr, *b = nullptr, *bias = nullptr, *c0 = nullptr, *scale = nullptr;
   void *c = nullptr, *scratch = nullptr;  // c may be c0
+  const void* const* more = nullptr;      // what is read by a tail that follows,
+  void* sums = nullptr;                   // and where it puts the sums of columns
 };
 
 class OwnGemm {

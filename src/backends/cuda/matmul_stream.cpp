@@ -87,31 +87,42 @@ std::int64_t StreamGemm::bytes_of_a_block() const {
   return waves * ((tiles() + lanes_ - 1) / lanes_) * stage + parts;
 }
 
-StreamGemm::StreamGemm(const GemmSpec& spec, const std::string& function) : spec_(spec) {
+StreamGemm::StreamGemm(const GemmSpec& spec, const Tail& tail) : spec_(spec), tail_(tail) {
   divide();
   const std::size_t stage = stage_bytes(along(), units_, spec.in);
   // A short one leaves shared memory to those beside it; measured, in f32 that does not pay.
   constexpr std::int64_t kShort = 512 << 10;
   const bool shares = spec.in != f32 && bytes_of_a_block() < kShort;
   stages_ = static_cast<std::int64_t>((shares ? kHalfSharedBytes : kSharedBytes) / (stage + kBarriers));
-  const After after{spec.bias, spec.relu, function};
-  product_ = Function("stream_product", after_text(spec.in, lanes_ > 1 ? After() : after) +
+  const After after{spec.bias, spec.relu, tail.function};
+  product_ = Function("stream_product", after_text(spec.in, in_parts() ? After() : after) +
                                             defines({{"ALONG", cat(along() ? 1 : 0)},
                                                      {"UNITS", cat(units_)},
                                                      {"STAGES", cat(stages_)},
                                                      {"EARLY", cat(spec.early ? 1 : 0)},
-                                                     {"Y", type_name(lanes_ > 1 ? f32 : spec.out)}}) +
+                                                     {"Y", type_name(in_parts() ? f32 : spec.out)}}) +
                                             kernel_text("stream") + kernel_text("stream_product"));
-  if (lanes_ > 1) sum_ = sum_function(f32, spec.out, after);
-  if (!function.empty()) apply_ = sum_function(spec.out, spec.out, {.function = function});
+  const bool simple = tail.is_simple();
+  if (in_parts()) sum_ = simple ? sum_function(f32, spec.out, after) : tail_function(f32, spec.out, tail);
+  if (!tail.function.empty())
+    apply_ = simple ? sum_function(spec.out, spec.out, {.function = tail.function})
+                    : tail_function(spec.out, spec.out, tail);
 }
 
-void StreamGemm::apply(void* y) const {
-  if (apply_) add_parts(apply_, {y, 1}, nullptr, y, spec_.product.m, spec_.product.n);
+void StreamGemm::apply(const GemmOperands& o) const {
+  if (apply_) finish(apply_, {o.c, 1}, nullptr, o);
+}
+
+void StreamGemm::finish(const Function& function, const Parts& parts, const void* bias, const GemmOperands& o) const {
+  const Product& p = spec_.product;
+  if (tail_.is_simple())
+    add_parts(function, parts, bias, o.c, p.m, p.n);
+  else
+    add_parts(function, parts, tail_, {o.more, o.c, o.sums}, p.m, p.n);
 }
 
 std::size_t StreamGemm::scratch_bytes() const {
-  return lanes_ > 1 ? static_cast<std::size_t>(lanes_ * spec_.product.m * spec_.product.n) * sizeof(float) : 0;
+  return in_parts() ? static_cast<std::size_t>(lanes_ * spec_.product.m * spec_.product.n) * sizeof(float) : 0;
 }
 
 bool StreamGemm::takes(const GemmOperands& o) {
@@ -127,10 +138,10 @@ void StreamGemm::run(const GemmOperands& o) const {
           ? slab_map({.address = o.b, .rows = p.n, .columns = p.k, .row = p.b.col}, {.rows = 64, .slabs = units_})
           : slab_map({.address = o.b, .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kSlab, .slabs = units_});
   const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_, spec_.in) + kBarriers);
-  void* y = lanes_ > 1 ? o.scratch : o.c;
+  void* y = in_parts() ? o.scratch : o.c;
   product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared, .early = spec_.early}, w, x,
            o.bias, y, static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
-  if (lanes_ > 1) add_parts(sum_, {y, lanes_}, o.bias, o.c, p.m, p.n);
+  if (in_parts()) finish(sum_, {y, lanes_}, o.bias, o);
 }
 
 // ---- updates
@@ -256,7 +267,7 @@ std::int64_t StreamBack::lanes() const {
   return std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, spec_.product.n / kSlab);
 }
 
-StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec) {
+StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights, const Tail& tail) : spec_(spec), tail_(tail) {
   const std::int64_t most = spec.in == f32 ? 6 : 5;  // measured
   while (stages_ < most && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
   const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
@@ -268,7 +279,7 @@ StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights) : spec_(spec
                                           kernel_text("stream") + kernel_text("tensor_core") +
                                           kernel_text("stream_formula") + kernel_text("stream_back") +
                                           kernel_text(spec.in == f32 ? "stream_back_words" : "stream_back_halves"));
-  sum_ = sum_function(f32, spec.in, {});
+  sum_ = tail.is_simple() ? sum_function(f32, spec.in, {.function = tail.function}) : tail_function(f32, spec.in, tail);
 }
 
 std::size_t StreamBack::scratch_bytes() const {
@@ -288,7 +299,12 @@ void StreamBack::run(const void* const* in, void* const* out, void* scratch) con
   function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_), .early = spec_.early}, o,
             in[0], p.a.col, parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab),
             static_cast<int>(stripes()));
-  add_parts(sum_, {parts, 2 * lanes()}, nullptr, out[spec_.code.outputs.size()], p.k, p.m);
+  void* const* dx = out + spec_.code.outputs.size();
+  if (tail_.is_simple())
+    add_parts(sum_, {parts, 2 * lanes()}, nullptr, dx[0], p.k, p.m);
+  else
+    add_parts(sum_, {parts, 2 * lanes()}, tail_, {in + 2 + spec_.scalar.size(), dx[0], tail_.columns ? dx[1] : nullptr},
+              p.k, p.m);
 }
 
 }  // namespace varve::cuda

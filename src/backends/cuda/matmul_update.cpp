@@ -250,38 +250,44 @@ UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t term
 }
 
 // One kernel that reads the weights once, or in f32 perhaps the two one after the other: in are those of the update, of
-// which number `weights` from the third on are the weights; out are its results, then the gradient of the input.
-Prepared prepare_back(const Ways& ways, std::size_t weights, const std::vector<Port>& in,
+// which number `weights` from the third on are the weights, and the tail's; out are its results, then the gradient of
+// the input or what follows it.
+Prepared prepare_back(const Ways& ways, std::size_t weights, const Tail& tail, const std::vector<Port>& in,
                       const std::vector<Port>& out) {
   UpdateSpec spec = ways.spec;
   spec.product = product_of(in[0], in[1], out[0], ways.transposes);
   if (spec.in != f32) {
-    const StreamBack stream(spec, weights);
+    const StreamBack stream(spec, weights, tail);
     return backend::prepared([stream](const RunArgs& args) { stream.run(args.in, args.out, args.scratch); },
                              stream.scratch_bytes());
   }
-  const std::size_t results = out.size() - 1;
-  const Port &g = in[1], &w = in[2 + weights];
-  Prepared update = prepare_update(ways, in, {out.begin(), out.end() - 1});
-  Prepared product = prepare_product(
-      {.product = product_of(g, w, out.back(), {.b = true}), .tf32 = ways.spec.tf32, .early = ways.spec.early}, {g, w},
-      {out.back()});
+  const std::size_t results = spec.code.outputs.size(), operands = 2 + spec.scalar.size();
+  const Port &g = in[1], &w = in[2 + weights], &dx = out[results];
+  const auto gradient = out.begin() + static_cast<std::ptrdiff_t>(results);
+  Prepared update = prepare_update(ways, {in.begin(), in.end() - static_cast<std::ptrdiff_t>(tail.operands)},
+                                   {out.begin(), gradient});
+  std::vector<Port> read{g, w};
+  read.insert(read.end(), in.begin() + static_cast<std::ptrdiff_t>(operands), in.end());
+  Prepared product =
+      prepare_product({.product = product_of(g, w, dx, {.b = true}), .tf32 = ways.spec.tf32, .early = ways.spec.early},
+                      read, {gradient, out.end()}, tail);
   const std::size_t scratch = std::max(update.scratch_bytes, product.scratch_bytes);
-  const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, weights,
+  const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, operands, weights, tail,
                      product = std::shared_ptr(std::move(product.kernel))](const RunArgs& args) {
-    const void* factors[] = {args.in[1], args.in[2 + weights]};
+    const void* factors[2 + kMostTailOperands] = {args.in[1], args.in[2 + weights]};
+    std::copy_n(args.in + operands, tail.operands, factors + 2);
     product->run({factors, args.out + results, args.scratch, args.errors});
     update->run(args);
   };
   Prepared apart = backend::prepared(both, scratch);
   if (!StreamBack::refusal(spec).empty()) return apart;
-  const StreamBack stream(spec, weights);
+  const StreamBack stream(spec, weights, tail);
   Prepared once = backend::prepared(
       [both, stream](const RunArgs& args) {
         stream.takes(args.in, args.out) ? stream.run(args.in, args.out, args.scratch) : both(args);
       },
       std::max(scratch, stream.scratch_bytes()));
-  const std::string key = cat("back ", spec.scalar.size(), " ", name_of(spec.product));
+  const std::string key = cat("back ", spec.scalar.size(), tail.is_simple() ? " " : " tail ", name_of(spec.product));
   return first_is_faster(key, {&once, &apart, &in, &out, ways.in_place}) ? std::move(once) : std::move(apart);
 }
 
@@ -310,9 +316,14 @@ std::optional<Claim> back_claim(const Site& site) {
     claim.kernel += "+input gradient";
     claim.nodes.push_back(site.root());
     claim.outputs.push_back({site.root(), 0});
-    claim.prepare = [ways = offer->ways, number = static_cast<std::size_t>(weights - claim.inputs.begin() - 2)](
-                        const std::vector<Port>& in, const std::vector<Port>& out) {
-      return prepare_back(ways, number, in, out);
+    Tail tail;
+    const auto number = static_cast<std::size_t>(weights - claim.inputs.begin() - 2);
+    if (const auto following = match::following(site, {site.root(), 0}, kMostTailOperands)) {
+      tail = match::tail_of(*following);
+      match::take_in(*following, claim);
+    }
+    claim.prepare = [ways = offer->ways, number, tail](const std::vector<Port>& in, const std::vector<Port>& out) {
+      return prepare_back(ways, number, tail, in, out);
     };
     return std::move(claim);
   }

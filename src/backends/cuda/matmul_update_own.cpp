@@ -103,7 +103,9 @@ std::string update_text(const UpdateSpec& spec) {
          formula_text(spec.code, spec.scalar);
 }
 
-std::string function_text(const expr::Code& code) { return kernel_text("formula") + formula_text(code, {}); }
+std::string function_text(const expr::Code& code, std::size_t more) {
+  return kernel_text("formula") + formula_text(code, std::vector<bool>(more, false));
+}
 
 std::string OwnUpdate::text(int vector) const {
   return update_text(spec_) +

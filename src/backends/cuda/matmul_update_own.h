@@ -25,8 +25,8 @@ bool takes_layout(const Product& product);
 
 // TENSORS, SCALARS, RESULTS and update(g, x, s, y), which kernel texts of updates follow.
 std::string update_text(const UpdateSpec& spec);
-// The same of a function of one number alone.
-std::string function_text(const expr::Code& code);
+// The same of a function of one number, and of this many more: x[0] and so on.
+std::string function_text(const expr::Code& code, std::size_t more = 0);
 
 class OwnUpdate {
  public:

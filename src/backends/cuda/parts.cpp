@@ -1,5 +1,7 @@
 #include "backends/cuda/parts.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -24,6 +26,26 @@ void add_parts(const Function& sum, const Parts& parts, const void* bias, void* 
   const std::int64_t numbers = m * n;
   sum({.grid = (numbers / 4 + threads - 1) / threads, .block = threads, .block_y = many ? 8 : 1}, parts.first, bias, y,
       numbers, n, static_cast<int>(parts.count));
+}
+
+Function tail_function(DType part, DType dtype, const Tail& tail) {
+  return {"stream_tail", tail.function +
+                             defines({{"T", type_name(dtype)},
+                                      {"PART", type_name(part)},
+                                      {"OPERANDS", cat(tail.operands)},
+                                      {"COLUMNS", cat(tail.columns ? 1 : 0)}}) +
+                             kernel_text("stream_tail")};
+}
+
+void add_parts(const Function& function, const Parts& parts, const Tail& tail, const TailOperands& o, std::int64_t m,
+               std::int64_t n) {
+  struct Matrices {
+    const void* at[kMostTailOperands] = {};
+  } matrices;
+  std::copy_n(o.in, tail.operands, matrices.at);
+  constexpr std::int64_t kWidth = 16;  // columns of a block
+  function({.grid = (n + kWidth - 1) / kWidth, .block = 256}, parts.first, matrices, o.y, o.sums, static_cast<int>(m),
+           n, static_cast<int>(parts.count));
 }
 
 }  // namespace varve::cuda
