@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/cublas_tuning.h"
@@ -179,14 +180,16 @@ TEST(OwnMatmul, CompilesForEveryType) {
     const OwnGemm update(spec);
     spec = {.product = spec.product, .in = in, .out = in, .bias = true, .relu = true};
     const OwnGemm with_bias(spec);
+    const SmallGemm small(spec);
   }
   int found = 0;
   for (const std::string& text : collected_texts()) {
-    if (text.find("struct MatmulShape") == std::string::npos) continue;
+    if (text.find("struct MatmulShape") == std::string::npos && text.find("struct SmallProduct") == std::string::npos)
+      continue;
     ++found;
     for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
   }
-  EXPECT_EQ(found, 9);
+  EXPECT_EQ(found, 11);
 }
 
 TEST(OwnUpdate, Compiles) {
@@ -259,6 +262,43 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
 }
 
 // Whoever multiplies here.
+TEST(SmallMatmul, AnyStridesBiasAndRelu) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType dtype : {f32, bf16, f16})
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {33, 10, 300}, {80, 40, 7}})
+      for (const bool turned : {false, true}) {
+        GemmSpec spec{.product = dense(m, n, k, turned, !turned, 3), .in = dtype, .out = dtype};
+        spec.bias = turned;
+        spec.relu = m == 33;
+        const Product& p = spec.product;
+        SCOPED_TRACE(testing::Message() << name(dtype) << " " << name_of(p));
+        ASSERT_TRUE(SmallGemm::takes(spec));
+        const auto a = counted(reach(p.a, {}, m, k), 3), b = counted(reach(p.b, {}, k, n), 5), bias = counted(n, 7);
+        const OnGpu left(floats(a), dtype), right(floats(b), dtype), more(floats(bias), dtype);
+        auto wanted = by_rows(p, a, b);
+        const OnGpu c(std::vector<float>(wanted.size(), -1), dtype);
+        SmallGemm(spec).run(
+            {.a = left.get(), .b = right.get(), .bias = spec.bias ? more.get() : nullptr, .c = c.get()});
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+          if (spec.bias) wanted[i] += bias[i % bias.size()];
+          if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
+        }
+        EXPECT_EQ(c.read(), rounded(wanted, dtype));
+      }
+}
+
+TEST(SmallMatmul, LeavesTheRest) {
+  const auto takes = [](const Product& p, DType in = f32, bool adds = false) {
+    return SmallGemm::takes({.product = p, .in = in, .out = in, .adds = adds});
+  };
+  EXPECT_TRUE(takes(dense(80, 512, 512, false, false, 0)));
+  EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), f32, true));
+  EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), f64));
+  EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), i32));
+  EXPECT_FALSE(takes(dense(80, 512, 2048, false, false, 0)));
+  EXPECT_FALSE(takes(dense(2048, 512, 64, false, false, 0)));
+}
+
 TEST(Gemm, FactorsThatAreCopiedToLieAlongTheSumAreTheSame) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Product p = dense(40, 72, 56, true, false, 4);

@@ -1,6 +1,7 @@
 #include "backends/cuda/matmul_gemm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/cuda/claims.h"
 #include "backends/cuda/cublas_tuning.h"
@@ -125,11 +126,20 @@ std::vector<GemmSpec> turned_specs(const GemmSpec& spec) {
 
 backend::Prepared prepare_fastest_gemm(const GemmSpec& spec, const std::vector<backend::Port>& in,
                                        const std::vector<backend::Port>& out) {
+  std::optional<SmallGemm> small;  // first: its kernel is compiled while the library is asked
+  if (SmallGemm::takes(spec)) small.emplace(spec);
   backend::Prepared best = prepare_gemm(spec);
   for (const GemmSpec& turned : turned_specs(spec)) {
     backend::Prepared rival = prepare_gemm(turned);
     const std::string key = cat("turned", turned.turn_a ? " a" : "", turned.turn_b ? " b" : "",
                                 spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(turned.product));
+    if (!first_is_faster(key, {&best, &rival, &in, &out})) best = std::move(rival);
+  }
+  if (small) {
+    backend::Prepared rival =
+        backend::prepared([gemm = *small, spec](const backend::RunArgs& args) { gemm.run(operands_of(args, spec)); });
+    const std::string key = cat("small ", name(spec.in), spec.tf32 ? " tf32" : "", spec.bias ? " bias" : "",
+                                spec.relu ? " relu " : " ", name_of(spec.product));
     if (!first_is_faster(key, {&best, &rival, &in, &out})) best = std::move(rival);
   }
   return best;

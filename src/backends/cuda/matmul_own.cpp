@@ -78,4 +78,35 @@ void OwnGemm::run(const GemmOperands& operands) const {
   for (std::int64_t i = 0; i < launches; ++i) launch(operands, offsets_of(p, outer, i));
 }
 
+namespace {
+
+constexpr std::int64_t kSmallSide = 32;  // rows and columns of a block
+std::int64_t small_blocks(const Product& p) {
+  return (p.m + kSmallSide - 1) / kSmallSide * ((p.n + kSmallSide - 1) / kSmallSide);
+}
+
+// As kernels/matmul_small.cu reads it.
+struct SmallProduct {
+  std::int64_t m, n, k;
+  std::int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+};
+
+}  // namespace
+
+bool SmallGemm::takes(const GemmSpec& spec) {
+  constexpr std::int64_t kMostBlocks = 264, kDeepest = 1024;  // two for each multiprocessor of a large GPU
+  const Product& p = spec.product;
+  return (spec.in == f32 || size_of(spec.in) == 2) && is_floating(spec.in) && spec.out == spec.in && !spec.adds &&
+         !spec.wide_b && p.batch.empty() && !p.empty() && p.k > 0 && p.k <= kDeepest && small_blocks(p) <= kMostBlocks;
+}
+
+SmallGemm::SmallGemm(const GemmSpec& spec)
+    : spec_(spec), function_("matmul_small", defines({{"T", type_name(spec.in)}}) + kernel_text("matmul_small")) {}
+
+void SmallGemm::run(const GemmOperands& o) const {
+  const Product& p = spec_.product;
+  const SmallProduct shape{p.m, p.n, p.k, p.a.row, p.a.col, p.b.row, p.b.col, p.c.row, p.c.col};
+  function_({.grid = small_blocks(p), .block = 256}, o.a, o.b, o.bias, o.c, shape, spec_.relu ? 1 : 0);
+}
+
 }  // namespace varve::cuda

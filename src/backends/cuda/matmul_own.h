@@ -1,5 +1,5 @@
-// Matrix products by our own kernel, which takes every type and all strides: for what the library refuses, and where
-// there is none.
+// Matrix products by our own kernels: one takes every type and all strides, for what the library refuses and where
+// there is none; one is for small products.
 #pragma once
 
 #include "backends/cuda/function.h"
@@ -39,6 +39,18 @@ class OwnGemm {
 
  private:
   void launch(const GemmOperands& operands, const Offsets& at) const;
+  GemmSpec spec_;
+  Function function_;
+};
+
+// Products of so few numbers that a launch is most of them: kernels/matmul_small.cu.
+class SmallGemm {
+ public:
+  explicit SmallGemm(const GemmSpec& spec);
+  static bool takes(const GemmSpec& spec);
+  void run(const GemmOperands& operands) const;
+
+ private:
   GemmSpec spec_;
   Function function_;
 };
