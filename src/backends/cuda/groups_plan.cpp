@@ -215,7 +215,8 @@ void plan_columns(GroupPlan& plan, bool vectors) {
       std::clamp<std::int64_t>(power_above(kLine / (width * sizes.least)), 1, std::min<std::int64_t>(needed, 32));
   // Few rows: threads lie along the columns rather than idle. Few columns and too few rows to slice: narrower tiles,
   // down to 64 bytes.
-  const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * 16), 1); };
+  constexpr std::int64_t kSteps = 4;  // of a thread, at least: all its loads at once
+  const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * kSteps), 1); };
   while (lanes < needed && kGroupThreads / lanes > std::max<std::int64_t>(plan.units / 4, 1)) lanes *= 2;
   while (lanes > 1 && up(across, lanes) * slices() < kBlocks && lanes * width * sizes.least > 64 &&
          kGroupThreads / lanes * 2 < plan.units)

@@ -8,10 +8,6 @@ using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
 
-namespace {
-constexpr std::int64_t kAcross = 64;  // threads along the channels, at most; the rest of them is the grid's y
-}
-
 Pool::Pool(const Attrs& attrs, const Shape& x, const TensorType& y) : dtype(y.dtype) {
   const auto whole = [](std::int64_t n) { return static_cast<int>(n); };
   for (std::size_t i = 0; i < 2; ++i) {
@@ -31,7 +27,7 @@ Pool::Pool(const Attrs& attrs, const Shape& x, const TensorType& y) : dtype(y.dt
 
 std::string Pool::refusal(const Shape& x) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30, kMostChannels = std::int64_t{1} << 22;
-  if (x[1] >= kMost || x[2] >= kMost || x[1] * x[2] >= kMost || x[3] > kMostChannels - kAcross)
+  if (x[1] >= kMost || x[2] >= kMost || x[1] * x[2] >= kMost || x[3] > kMostChannels - kPoolAcross)
     return cat("images of ", x, " are too large: fewer than 2^30 pixels and 2^22 channels");
   return "";
 }
@@ -49,10 +45,11 @@ std::string Pool::text(int channels_at_a_time, const Constants& more) const {
   return kernel_text("pack") + kernel_text("philox") + defines(constants) + kernel_text("pool");
 }
 
-PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks) {
+PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks,
+                       std::int64_t most_across) {
   constexpr std::int64_t kThreads = 256;
   const std::int64_t packs = ceil_div(pool.shape.channels, channels_at_a_time);
-  const std::int64_t parts = ceil_div(packs, kAcross), across = ceil_div(packs, parts);
+  const std::int64_t parts = ceil_div(packs, most_across), across = ceil_div(packs, parts);
   const std::int64_t down = kThreads / across, pixels = pool.shape.images * rows * columns;
   PoolLaunch result;
   result.shape = pool.shape;

@@ -35,7 +35,9 @@ struct PoolLaunch {
   PoolShape shape;
 };
 // `blocks`: to a multiprocessor, at most.
-PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks = 64);
+constexpr std::int64_t kPoolAcross = 64;  // threads along the channels, at most; the rest of them is the grid's y
+PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_a_time, std::int64_t blocks = 64,
+                       std::int64_t most_across = kPoolAcross);
 
 void add_max_pool_claims(ClaimMap& map);
 

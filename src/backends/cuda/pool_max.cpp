@@ -146,8 +146,12 @@ class Backward {
 
  private:
   PoolLaunch launch(int vec) const {
-    constexpr std::int64_t kSharing = 4;  // blocks to a multiprocessor: few, so that few shares are to be added
-    return pool_launch(p_.pool, rows_, columns_, vec, p_.summed ? kSharing : 64);
+    if (!p_.summed) return pool_launch(p_.pool, rows_, columns_, vec);
+    // Few blocks for the same channels, so that few shares are to be added: four to a multiprocessor, each with no more
+    // than a line of 128 bytes along the channels, but no more parts of the channels than the kernel counts.
+    constexpr std::int64_t kSharing = 4, kLine = 8, kMostParts = 256;
+    const std::int64_t packs = (p_.pool.shape.channels + vec - 1) / vec;
+    return pool_launch(p_.pool, rows_, columns_, vec, kSharing, std::max(kLine, (packs + kMostParts - 1) / kMostParts));
   }
 
   MaxPool p_;
