@@ -22,11 +22,16 @@ inline ConvShape pixels(std::int64_t batch, std::int64_t side, std::int64_t in, 
           .dilation_width = 1};
 }
 
-inline ConvShape square(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
-  ConvShape s = pixels(batch, side, in, out);
+inline ConvShape framed(std::int64_t batch, std::int64_t height, std::int64_t width, std::int64_t in,
+                        std::int64_t out) {
+  ConvShape s = pixels(batch, height, in, out);
+  s.in_width = s.out_width = width;
   s.kernel_height = s.kernel_width = 3;
   s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = 1;
   return s;
+}
+inline ConvShape square(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
+  return framed(batch, side, side, in, out);
 }
 
 }  // namespace varve::cuda
