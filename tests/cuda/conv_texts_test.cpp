@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/function.h"
 #include "base/text.h"
@@ -48,6 +49,20 @@ TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
     EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
   }
   EXPECT_GE(found, 4);
+}
+
+TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
+  if (has_gpu()) GTEST_SKIP() << kNotCollected;
+  for (const DType dtype : {f32, bf16, f16})
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad})
+      EXPECT_TRUE(small_way({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
+  int found = 0;
+  for (const std::string& text : collected_texts()) {
+    if (text.find("conv_small(") == std::string::npos) continue;
+    ++found;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
+  }
+  EXPECT_GE(found, 6);
 }
 
 }  // namespace

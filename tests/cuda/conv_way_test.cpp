@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/conv_way.h"
@@ -199,6 +200,88 @@ TEST(ConvWays, OnlyWhatPaysIsTiled) {
   for (const ConvShape& shape : {square(2, 8, 33, 64), square(2, 8, 64, 60), kernels(64, 64, 2, 1),
                                  kernels(64, 64, 1, 2), far, grouped, pixels(3, 5, 64, 64)})
     EXPECT_FALSE(pays(shape));
+}
+
+// Images of a few pixels, some of whose taps meet nothing but padding: batches that end within a tile, several blocks
+// on both sides, a row of taps, strides, padding that differs on every side, as many taps as there are pairs of pixels.
+std::vector<ConvShape> few_pixels() {
+  ConvShape row = framed(8, 1, 2, 64, 64);
+  row.kernel_height = 1;
+  row.pad_top = row.pad_bottom = 0;
+  ConvShape strided = framed(5, 2, 2, 64, 64);
+  strided.stride_height = strided.stride_width = 2;
+  strided.out_height = strided.out_width = 1;
+  ConvShape uneven = framed(9, 2, 1, 64, 64);
+  uneven.pad_top = 0;
+  uneven.pad_right = 3;
+  uneven.out_height = 1;
+  uneven.out_width = 3;
+  ConvShape apart = framed(2, 2, 2, 64, 64);
+  apart.kernel_height = 1;
+  apart.kernel_width = 2;
+  apart.dilation_width = 2;
+  apart.pad_top = apart.pad_bottom = 0;
+  ConvShape crossed = framed(3, 4, 1, 64, 64);
+  crossed.kernel_height = crossed.kernel_width = 4;
+  crossed.pad_top = crossed.pad_bottom = 0;
+  crossed.pad_left = crossed.pad_right = 3;
+  crossed.out_height = 1;
+  crossed.out_width = 4;
+  return {square(3, 2, 64, 128),
+          square(16, 2, 128, 64),
+          framed(7, 1, 2, 64, 64),
+          framed(17, 2, 1, 64, 64),
+          square(2, 1, 64, 64),
+          row,
+          strided,
+          uneven,
+          apart,
+          crossed};
+}
+
+TEST(ConvWays, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType dtype : {f32, bf16, f16})
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad})
+      for (const ConvShape& shape : few_pixels()) {
+        if (dtype == f16 && shape.batch > 3) continue;  // as bf16
+        const bool first = pass == ConvPass::forward && shape.batch % 2 == 1, second = first && shape.in_width == 2;
+        const ConvSpec spec{{pass, shape, false}, dtype, {first, second}, dtype == f32};
+        const std::optional<ConvWay> way = small_way(spec);
+        ASSERT_TRUE(way) << spec.key();
+        expect_same(*way, spec);
+      }
+}
+
+// As many images as there may be, and as in networks that are measured: more than one warp has of a channel.
+TEST(ConvWays, ManySmallImagesAreShared) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const std::int64_t batch : {75, 128})
+    for (const DType dtype : {f32, bf16})
+      for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad}) {
+        const ConvSpec spec{{pass, square(batch, 2, 64, 64), false}, dtype, {}, dtype == f32};
+        const std::optional<ConvWay> way = small_way(spec);
+        ASSERT_TRUE(way) << spec.key();
+        expect_same(*way, spec);
+      }
+}
+
+TEST(ConvWays, OnlySmallImagesAreTakenAsSmall) {
+  const ConvShape plain = square(80, 2, 512, 512);
+  for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad}) {
+    const auto pays = [&](const ConvShape& shape, DType dtype = f32, bool tf32 = true) {
+      return pays_for_small({{pass, shape, false}, dtype, {}, tf32});
+    };
+    EXPECT_TRUE(pays(plain));
+    EXPECT_TRUE(pays(plain, bf16, false));
+    EXPECT_FALSE(pays(plain, f32, false));
+    EXPECT_FALSE(pays(plain, f64, false));
+    ConvShape grouped = plain;
+    grouped.groups = 2;
+    for (const ConvShape& shape : {square(129, 2, 64, 64), square(2, 3, 64, 64), square(2, 2, 96, 64),
+                                   square(2, 2, 64, 32), pixels(3, 2, 64, 64), grouped})
+      EXPECT_FALSE(pays(shape));
+  }
 }
 
 TEST(ConvWays, OnlyWhatPaysIsGathered) {

@@ -8,6 +8,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_gathered.h"
+#include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/conv_turned.h"
 #include "backends/cuda/cublas.h"
@@ -183,6 +184,7 @@ class Problem {
     if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
     if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
     if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
+    if (pays_for_small(spec_)) all.push_back({"small", [this] { return *small_way(spec_); }});
     // Of single taps it is a product either way; the tensor cores read TF32 along both factors' rows alone.
     if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && (!product || spec_.tf32))
       all.push_back({"turned", [this, forward] { return turned_way(spec_, problem_of(*forward).decide(true)); }});
@@ -243,6 +245,7 @@ void begin_dnn_conv(const ConvSpec& spec) {
   const std::lock_guard lock(problems_mutex);
   if (!lever("tuning") || problem_of(spec).decided()) return;
   static_cast<void>(tiled_way(spec));
+  static_cast<void>(small_way(spec));
 }
 
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {
