@@ -54,15 +54,16 @@ TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
 TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const DType dtype : {f32, bf16, f16})
-    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad})
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
       EXPECT_TRUE(small_way({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
   int found = 0;
   for (const std::string& text : collected_texts()) {
-    if (text.find("conv_small(") == std::string::npos) continue;
+    if (text.find("conv_small(") == std::string::npos && text.find("conv_small_weights(") == std::string::npos)
+      continue;
     ++found;
     for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
   }
-  EXPECT_GE(found, 6);
+  EXPECT_GE(found, 9);
 }
 
 }  // namespace

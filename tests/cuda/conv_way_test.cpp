@@ -242,7 +242,7 @@ std::vector<ConvShape> few_pixels() {
 TEST(ConvWays, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
-    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad})
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
       for (const ConvShape& shape : few_pixels()) {
         if (dtype == f16 && shape.batch > 3) continue;  // as bf16
         const bool first = pass == ConvPass::forward && shape.batch % 2 == 1, second = first && shape.in_width == 2;
@@ -258,7 +258,7 @@ TEST(ConvWays, ManySmallImagesAreShared) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const std::int64_t batch : {75, 128})
     for (const DType dtype : {f32, bf16})
-      for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad}) {
+      for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad}) {
         const ConvSpec spec{{pass, square(batch, 2, 64, 64), false}, dtype, {}, dtype == f32};
         const std::optional<ConvWay> way = small_way(spec);
         ASSERT_TRUE(way) << spec.key();
@@ -268,7 +268,7 @@ TEST(ConvWays, ManySmallImagesAreShared) {
 
 TEST(ConvWays, OnlySmallImagesAreTakenAsSmall) {
   const ConvShape plain = square(80, 2, 512, 512);
-  for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad}) {
+  for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad}) {
     const auto pays = [&](const ConvShape& shape, DType dtype = f32, bool tf32 = true) {
       return pays_for_small({{pass, shape, false}, dtype, {}, tf32});
     };

@@ -148,6 +148,31 @@ class SmallImages : public Small {
   Function multiply_, sum_;
 };
 
+class SmallWeights : public Small {
+ public:
+  explicit SmallWeights(const ConvSpec& spec) : Small(spec) {}
+
+  std::size_t shared_bytes() const {
+    return static_cast<std::size_t>(padded() * (outs() * kOuts + ins() * kIns) * 4 / pack_);
+  }
+  void prepare() { multiply_ = function("conv_small_weights", padded(), kThreads, {}); }
+  std::size_t scratch_bytes() const { return 0; }
+
+  void run(const ConvOperands& at, void*) const {
+    multiply_({.grid = shape_.out_channels / kOuts,
+               .block = kThreads,
+               .grid_y = static_cast<int>(shape_.in_channels / kIns),
+               .shared = shared_bytes()},
+              at.first, at.second, at.out);
+  }
+
+ private:
+  static constexpr std::int64_t kOuts = 64, kIns = 32;  // channels of a block
+  static constexpr int kThreads = 256;
+  std::int64_t padded() const { return ceil_div(shape_.batch, kInstruction * pack_) * kInstruction * pack_; }
+  Function multiply_;
+};
+
 template <class Conv>
 ConvWay way_of(const ConvSpec& spec) {
   Conv conv(spec);
@@ -172,12 +197,12 @@ bool pays_for_small(const ConvSpec& spec) {
   if (s.groups != 1 || s.in_channels % kChannels != 0 || s.out_channels % kChannels != 0) return false;
   if (s.in_height * s.in_width > kMostPixels || s.out_height * s.out_width > kMostPixels) return false;
   if (s.batch > kMostImages || s.taps() > kMostTaps || s.taps() == 1) return false;
-  return spec.call.pass != ConvPass::weight_grad && fits<SmallImages>(spec);
+  return spec.call.pass == ConvPass::weight_grad ? fits<SmallWeights>(spec) : fits<SmallImages>(spec);
 }
 
 std::optional<ConvWay> small_way(const ConvSpec& spec) {
   if (!pays_for_small(spec)) return std::nullopt;
-  return way_of<SmallImages>(spec);
+  return spec.call.pass == ConvPass::weight_grad ? way_of<SmallWeights>(spec) : way_of<SmallImages>(spec);
 }
 
 }  // namespace varve::cuda
