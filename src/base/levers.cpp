@@ -35,7 +35,7 @@ const std::vector<Lever>& levers() {
        .gpu_only = true},
       {.name = "streams",
        .doc = "our kernels for products of few rows with large weights, and convolutions (compute capability "
-              "9.0; those of small images 8.0)",
+              "9.0; images of few channels or pixels: 8.0)",
        .gpu_only = true},
       {.name = "overlap",
        .doc = "kernels of a recorded step begin before those they follow have ended (compute capability 9.0)",

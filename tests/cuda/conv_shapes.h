@@ -1,4 +1,4 @@
-// Convolutions for tests: of single taps, and by 3×3 with one more pixel around.
+// Convolutions for tests: of single taps, by 3×3 with one more pixel around, and of large images in three colours.
 #pragma once
 
 #include "backends/cuda/conv_shape.h"
@@ -32,6 +32,16 @@ inline ConvShape framed(std::int64_t batch, std::int64_t height, std::int64_t wi
 }
 inline ConvShape square(std::int64_t batch, std::int64_t side, std::int64_t in, std::int64_t out) {
   return framed(batch, side, side, in, out);
+}
+
+inline ConvShape first_layer(std::int64_t batch, std::int64_t side, std::int64_t kernel, std::int64_t stride,
+                             std::int64_t out) {
+  ConvShape s = pixels(batch, side, 3, out);
+  s.kernel_height = s.kernel_width = kernel;
+  s.stride_height = s.stride_width = stride;
+  s.pad_top = s.pad_bottom = s.pad_left = s.pad_right = kernel / 2;
+  s.out_height = s.out_width = (side + kernel / 2 * 2 - kernel) / stride + 1;
+  return s;
 }
 
 }  // namespace varve::cuda

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "backends/cuda/conv_few.h"
 #include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
 #include "backends/cuda/function.h"
@@ -64,6 +65,26 @@ TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
     for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
   }
   EXPECT_GE(found, 9);
+}
+
+// The first layers of the networks that are measured.
+TEST(ConvTexts, OfFewChannelsCompileForEveryGpuWithTensorCores) {
+  if (has_gpu()) GTEST_SKIP() << kNotCollected;
+  for (const ConvShape& shape :
+       {square(80, 32, 3, 64), first_layer(64, 224, 7, 2, 64), first_layer(64, 224, 11, 4, 96)})
+    for (const DType dtype : {f32, bf16, f16})
+      for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
+        if (dtype == f16 && shape.kernel_height > 3) continue;
+        const bool follows = pass == ConvPass::forward;
+        EXPECT_TRUE(few_way({{pass, shape, false}, dtype, {follows, follows}, dtype == f32}));
+      }
+  int found = 0;
+  for (const std::string& text : collected_texts()) {
+    if (text.find("conv_few(") == std::string::npos && text.find("conv_few_weights(") == std::string::npos) continue;
+    ++found;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
+  }
+  EXPECT_GE(found, 14);
 }
 
 }  // namespace

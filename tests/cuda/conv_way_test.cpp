@@ -1,6 +1,7 @@
 // Ways to compute one convolution agree.
 #include <cmath>
 
+#include "backends/cuda/conv_few.h"
 #include "backends/cuda/conv_gathered.h"
 #include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
@@ -153,6 +154,67 @@ TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
             ASSERT_TRUE(way) << spec.key();
             expect_same(*way, spec);
           }
+}
+
+// Few channels: images that tiles do not fill, channels that blocks do not, strides beyond the kernel, taps far apart,
+// more tiles than blocks.
+std::vector<ConvShape> of_few_channels() {
+  ConvShape far = kernels(3, 20, 1, 1), apart = kernels(2, 36, 1, 1);
+  far.stride_height = far.stride_width = 5;
+  far.out_height = far.out_width = 2;
+  apart.dilation_height = 2;
+  apart.out_height = 6;
+  return {square(2, 19, 3, 64),
+          square(1, 5, 4, 7),
+          square(70, 3, 1, 8),
+          kernels(4, 72, 2, 1),
+          kernels(3, 68, 2, 1),
+          kernels(1, 33, 1, 1),
+          far,
+          apart};
+}
+
+TEST(ConvWays, PatchesOfFewChannelsGiveTheConvolution) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  for (const DType dtype : {f32, bf16, f16})
+    for (const ConvShape& shape : of_few_channels())
+      for (const ConvEpilogue epilogue : {ConvEpilogue{}, {true, false}, {true, true}}) {
+        const ConvSpec spec{{ConvPass::forward, shape, false}, dtype, epilogue, dtype == f32};
+        const std::optional<ConvWay> way = few_way(spec);
+        ASSERT_TRUE(way) << spec.key();
+        expect_same(*way, spec);
+      }
+}
+
+TEST(ConvWays, PatchesOfFewChannelsGiveTheGradientOfWeights) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  std::vector<ConvShape> shapes = of_few_channels();
+  shapes.push_back(first_layer(1, 18, 11, 4, 12));  // terms that many warps share
+  for (const DType dtype : {f32, bf16, f16})
+    for (const ConvShape& shape : shapes) {
+      const ConvSpec spec{{ConvPass::weight_grad, shape, false}, dtype, {}, dtype == f32};
+      const std::optional<ConvWay> way = few_way(spec);
+      ASSERT_TRUE(way) << spec.key();
+      expect_same(*way, spec);
+    }
+}
+
+TEST(ConvWays, OnlyFewChannelsComeAsPatches) {
+  const auto pays = [](ConvPass pass, const ConvShape& shape, bool tf32 = true) {
+    return pays_for_few({{pass, shape, false}, f32, {}, tf32});
+  };
+  const ConvShape plain = kernels(3, 24, 1, 1);
+  ConvShape grouped = plain, large = first_layer(1, 224, 51, 1, 64);
+  grouped.groups = 3;
+  for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
+    EXPECT_TRUE(pays(pass, plain));
+    EXPECT_FALSE(pays(pass, plain, false));
+    for (const ConvShape& shape : {grouped, large, kernels(5, 24, 1, 1), kernels(3, 24, 1, 2)})
+      EXPECT_FALSE(pays(pass, shape));
+  }
+  EXPECT_FALSE(pays(ConvPass::input_grad, plain));
+  EXPECT_TRUE(pays(ConvPass::forward, kernels(3, 7, 1, 1)));
+  EXPECT_FALSE(pays(ConvPass::weight_grad, square(1, 5, 3, 7)));
 }
 
 TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {

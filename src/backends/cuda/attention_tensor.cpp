@@ -72,8 +72,8 @@ AttentionKernels whole_gradient(const AttentionSizes& sizes, const WholeSharing&
                                      {"COLUMNS", std::to_string(sharing.columns)}});
   AttentionKernels kernels{.threads = 32 * sharing.warps, .grad_shared = sharing.shared(sizes)};
   kernels.grad =
-      Function("attention_grad", cat(defines(constants), kernel_text("attention"), kernel_text("attention_tensor"),
-                                     kernel_text("attention_tensor_grad_whole")));
+      Function("attention_grad", cat(defines(constants), kernel_text("attention"), kernel_text("async_copy"),
+                                     kernel_text("attention_tensor"), kernel_text("attention_tensor_grad_whole")));
   return kernels;
 }
 
@@ -97,8 +97,9 @@ AttentionKernels tensor_attention(const AttentionSizes& sizes, AttentionPass pas
                                      {"WARPS", std::to_string(sharing.warps)},
                                      {"TILES", std::to_string(sharing.tiles)}});
   const bool forward = pass == AttentionPass::forward;
-  const std::string text = cat(defines(constants), kernel_text("attention"), kernel_text("attention_tensor"),
-                               kernel_text(forward ? "attention_tensor_forward" : "attention_tensor_grad"));
+  const std::string text =
+      cat(defines(constants), kernel_text("attention"), kernel_text("async_copy"), kernel_text("attention_tensor"),
+          kernel_text(forward ? "attention_tensor_forward" : "attention_tensor_grad"));
   const std::size_t outer_tile = sharing.outer_tile(sizes), stages = sharing.stages(sizes);
   const std::size_t statistics = 4 * static_cast<std::size_t>(sharing.inner) * sizeof(float);
   AttentionKernels kernels{.tile_queries = sharing.rows(),

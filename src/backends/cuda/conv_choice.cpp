@@ -7,6 +7,7 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/conv_few.h"
 #include "backends/cuda/conv_gathered.h"
 #include "backends/cuda/conv_small.h"
 #include "backends/cuda/conv_tiled.h"
@@ -183,6 +184,7 @@ class Problem {
     const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
     if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
     if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
+    if (pays_for_few(spec_)) all.push_back({"few", [this] { return *few_way(spec_); }});
     if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
     if (pays_for_small(spec_)) all.push_back({"small", [this] { return *small_way(spec_); }});
     // Of single taps it is a product either way; the tensor cores read TF32 along both factors' rows alone.
@@ -246,6 +248,7 @@ void begin_dnn_conv(const ConvSpec& spec) {
   if (!lever("tuning") || problem_of(spec).decided()) return;
   static_cast<void>(tiled_way(spec));
   static_cast<void>(small_way(spec));
+  static_cast<void>(few_way(spec));
 }
 
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {

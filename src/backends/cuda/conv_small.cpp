@@ -81,8 +81,8 @@ class Small {
                         {"USED", listed(meetings_.used)},
                         {"JOINS", listed(meetings_.joins)},
                         {"THREADS", cat(threads)}};
-    return {name, defines(all) + defines(more) + kernel_text("tensor_core") + kernel_text("conv_small_tiles") +
-                      kernel_text(name)};
+    return {name, defines(all) + defines(more) + kernel_text("async_copy") + kernel_text("tensor_core") +
+                      kernel_text("conv_small_tiles") + kernel_text(name)};
   }
 
   ConvShape shape_;

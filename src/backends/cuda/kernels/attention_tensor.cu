@@ -1,6 +1,6 @@
-// After attention.cuh. Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A block has kRows
-// queries (or keys), a warp 16·TILES of them; the keys (or queries) pass by, INNER at a time, while the next are on
-// their way. Scores stay in registers: what one product leaves there, the next takes from there.
+// After attention.cuh and async_copy.cuh. Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A
+// block has kRows queries (or keys), a warp 16·TILES of them; the keys (or queries) pass by, INNER at a time, while the
+// next are on their way. Scores stay in registers: what one product leaves there, the next takes from there.
 //   DEPTH == WIDTH, a multiple of 16
 //   WARPS      of a block
 //   TILES      of 16 rows, for each warp: what it reads of the other operand serves all of them
@@ -32,10 +32,6 @@ __device__ __forceinline__ void load_transposed(u32 (&to)[4], const T* row) {
     to[m] = (u32)low[lane() / 4] | (u32)high[lane() / 4] << 16;
   }
 }
-__device__ __forceinline__ void copy_piece(T* shared, const T* global) { emu_cp_async16(shared, global); }
-__device__ __forceinline__ void end_copies() {}
-template <int left = 0>
-__device__ __forceinline__ void wait_for_copies() {}
 #else
 __device__ __forceinline__ float power_of_2(float x) {
   float y;
@@ -47,7 +43,6 @@ __device__ __forceinline__ u32 tf32_bits(float x) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
 }
-__device__ __forceinline__ u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 __device__ __forceinline__ void load_matrices(u32 (&to)[4], const T* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -59,15 +54,6 @@ __device__ __forceinline__ void load_transposed(u32 (&to)[4], const T* row) {
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row))
                : "memory");
-}
-__device__ __forceinline__ void copy_piece(T* shared, const T* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
-}
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but the last `left` groups of them.
-template <int left = 0>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 #endif
 

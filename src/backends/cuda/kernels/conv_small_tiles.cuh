@@ -2,7 +2,7 @@
 // convolution is a product of matrices for each pair of pixels that meet, and padding is never multiplied:
 //   y[p] = Σ x[q] · w[tap(p, q)]ᵀ    dx[q] = Σ dy[p] · w[tap(p, q)]    dw[t] = Σ dy[p]ᵀ · x[q] of the pairs with tap t
 // A block has all that it multiplies in shared memory, as tiles of rows of words, and multiplies on tensor cores: a
-// word is a number rounded to TF32, or two of 16 bits (kernels/tensor_core.cuh).
+// word is a number rounded to TF32, or two of 16 bits (kernels/tensor_core.cuh). After async_copy.cuh.
 //   T                       float, bf16 or f16
 //   BATCH, PADDED           images, and with images of zeros that fill up the last tiles
 //   OUT_PIXELS, IN_PIXELS   of an image
@@ -34,31 +34,6 @@ struct Tile {
     return ((row * WORDS + word) / 4 ^ row / GROUP % 4 * 2) * 4 + word % 4;
   }
 };
-
-#ifdef VARVE_EMULATED
-__device__ __forceinline__ void copy_piece(u32* to, const T* from, bool inside) {
-  if (inside)
-    emu_cp_async16(to, from);
-  else
-    *(uint4*)to = make_uint4(0, 0, 0, 0);
-}
-__device__ __forceinline__ void end_copies() {}
-template <int kLeft>
-__device__ __forceinline__ void wait_for_copies() {}
-#else
-// 16 bytes on their way to shared memory, or zeros.
-__device__ __forceinline__ void copy_piece(u32* to, const T* from, bool inside) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
-               "l"(from), "r"(inside ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// For all groups of copies but the last kLeft.
-template <int kLeft>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-#endif
 
 // ROWS rows of a tile and WORDS of their words, from the first ones on, by all threads. `from` is what becomes row 0,
 // rows PITCH numbers apart; row COUNT and those that follow are zeros.
