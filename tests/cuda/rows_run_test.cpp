@@ -65,29 +65,6 @@ TEST_F(CudaRowsRun, AStepsLossIsOneKernel) {
   });
 }
 
-// Their rows are shared by several blocks, which tell each other what they found; labels lie in all shares.
-TEST_F(CudaRowsRun, LossesOfFewLongRows) {
-  for (const DType dtype : {f32, bf16})
-    for (const std::int64_t classes : {8192, 26752}) {
-      const Tensor x = (values({3, classes}, 1) * 3.0).to(dtype), weights = values({3}, 4).to(dtype);
-      const auto share = static_cast<std::int32_t>(classes / 3);
-      const Tensor labels = tensor(std::vector<std::int32_t>{0, share + 5, 3 * share - 1}, Shape{3});
-      for (int run = 0; run < 2; ++run)  // counters are as they were
-        same_as_reference(
-            [](const Tensors& in) {
-              const Tensor loss = cross_entropy(in[0], in[1]);
-              return Tensors{loss, gradients(loss, {in[0]})[0]};
-            },
-            {x, labels}, tolerance_of(dtype));
-      same_as_reference(
-          [](const Tensors& in) {
-            const Tensor losses = cross_entropy(in[0], in[1], Reduction::none);
-            return Tensors{losses, gradients(sum(losses * in[2]), {in[0]})[0]};
-          },
-          {x, labels, weights}, tolerance_of(dtype));
-    }
-}
-
 TEST_F(CudaRowsRun, LossesAndTheirGradientApart) {
   each_case([](const Tensor& x) {
     const Tensor weights = values(labels_for(x).shape(), 4).to(x.dtype());

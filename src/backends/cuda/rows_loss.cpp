@@ -33,16 +33,8 @@ struct Loss {
         dtype(node.inputs[0].type().dtype),
         labels(node.inputs[1].type().dtype) {}
 
-  // Few long rows leave most of a GPU idle: then several blocks share each, in whole packs of 16 bytes.
-  std::int64_t split() const {
-    constexpr std::int64_t kLong = 8192, kMost = 4;
-    if (matrix.columns < kLong || matrix.columns % pack() != 0) return 1;
-    const std::int64_t blocks = std::clamp<std::int64_t>(gpu().multiprocessors / matrix.rows, 1, kMost);
-    return team_for({matrix.rows, share_of(blocks)}, dtype).items > 0 ? blocks : 1;
-  }
-  std::int64_t share() const { return share_of(split()); }  // columns of a block
   Team team() const {
-    Team team = team_for({matrix.rows, share()}, dtype);
+    Team team = team_for(matrix, dtype);
     // Small batches are one block's work: it needs nobody to add up the losses.
     constexpr std::int64_t kSmall = 16384, kLargestBlock = 1024;
     if (matrix.rows * matrix.columns <= kSmall && team.threads <= 32) {
@@ -60,18 +52,9 @@ struct Loss {
                                                  {"DLOSS", std::to_string(static_cast<int>(dloss))},
                                                  {"MEAN", flag(mean)},
                                                  {"MEAN_TYPE", type_name(mean_type)},
-                                                 {"MEAN_VIA", type_name(mean_via)},
-                                                 {"SPLIT", std::to_string(split())},
-                                                 {"SHARE", std::to_string(share())}});
+                                                 {"MEAN_VIA", type_name(mean_via)}});
   }
   std::string complaint() const { return cat("cross_entropy: a label is out of range [0, ", matrix.columns, ")."); }
-
- private:
-  std::int64_t pack() const { return 16 / static_cast<std::int64_t>(size_of(dtype)); }
-  std::int64_t share_of(std::int64_t blocks) const {
-    if (blocks == 1) return matrix.columns;
-    return (matrix.columns + blocks * pack() - 1) / (blocks * pack()) * pack();
-  }
 };
 
 // Inputs: logits, labels, and the gradient of the loss unless it is a number. Outputs: losses, mean, gradient of the
@@ -79,15 +62,11 @@ struct Loss {
 Prepared make_loss(const Loss& loss) {
   const Team team = loss.team();
   const Function function("cross_entropy", loss.text(team));
-  const std::int64_t rows = loss.matrix.rows, split = loss.split();
-  const std::int64_t blocks = loss.mean && team.rows() >= rows && split == 1 ? 1 : team.blocks(rows) * split;
+  const std::int64_t blocks = loss.mean && team.rows() >= loss.matrix.rows ? 1 : team.blocks(loss.matrix.rows);
   const bool adds = loss.mean && blocks > 1;
-  const std::shared_ptr<ir::Remote> counter = zero_counters(split > 1 ? static_cast<std::size_t>(rows) + 1
-                                                            : adds    ? 1
-                                                                      : 0);
+  const std::shared_ptr<ir::Remote> counter = zero_counters(adds ? 1 : 0);
   const int number = gpu().present() ? context().note(loss.complaint()) : 0;
-  const std::int64_t words = (adds ? blocks : 0) + (split > 1 ? 2 * split * rows : 0);
-  const std::size_t scratch = static_cast<std::size_t>(words) * size_of(wide(loss.dtype));
+  const std::size_t scratch = adds ? static_cast<std::size_t>(blocks) * size_of(wide(loss.dtype)) : 0;
   return backend::prepared(
       [=](const RunArgs& args) {
         std::size_t next = 0;

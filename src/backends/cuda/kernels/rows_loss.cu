@@ -4,9 +4,6 @@
 //   GRADIENT   the gradient of the logits is written, perhaps over them
 //   DLOSS      what it is multiplied with: 0 the number `given`, 1 one element for all rows, 2 one for each
 //   MEAN       the sum of all losses · factor / divisor is written, as a MEAN_TYPE, rounded to MEAN_VIA before
-//   SPLIT      blocks that share a row, which then fits into their registers: SHARE columns for each, and no more
-//   blocks
-//              than run at once. They tell each other what they found.
 
 // The sum of what blocks bring. Only the last block gets it.
 __device__ __forceinline__ bool sum_of_blocks(W& x, W* parts, u32* arrived, W* shared) {
@@ -18,36 +15,6 @@ __device__ __forceinline__ bool sum_of_blocks(W& x, W* parts, u32* arrived, W* s
   return true;
 }
 
-#if SPLIT > 1
-// Blocks that share a row leave there what they found, wait for each other, and read what the others found.
-struct Shared {
-  W most, sum;
-};
-// The largest of the row and the sum of its exponentials. A block's own numbers are smaller by the factor it gets.
-__device__ __forceinline__ W meet(W& most, W& sum, Shared* found, u32* met) {
-  if (threadIdx.x == 0) {
-    found[blockIdx.x % SPLIT] = {most, sum};
-    __threadfence();
-    atomicAdd(met, 1u);
-    while (__ldcg(met) < SPLIT) {
-    }
-    __threadfence();
-  }
-  __syncthreads();
-  W largest = most;
-#pragma unroll
-  for (int s = 0; s < SPLIT; ++s) largest = fmax(largest, __ldcg(&found[s].most));
-  W all = 0;
-#pragma unroll
-  for (int s = 0; s < SPLIT; ++s) all += __ldcg(&found[s].sum) * exp(__ldcg(&found[s].most) - largest);
-  if (threadIdx.x == 0 && atomicAdd(met, 1u) == 2 * SPLIT - 1) *met = 0;  // the last to leave
-  const W smaller = exp(most - largest);
-  most = largest;
-  sum = all;
-  return smaller;
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(BLOCK)
     cross_entropy(const T* logits, const LABEL* labels, const T* dloss, double given, T* losses, T* dlogits,
                   MEAN_TYPE* mean, double factor, double divisor, W* parts, u32* arrived, u64* errors, int text,
@@ -55,13 +22,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   begin_kernel();
   __shared__ W shared[4][32];
   W total = 0;
-  const i64 begin = blockIdx.x % SPLIT * (i64)SHARE;
-  for (i64 first = (i64)(blockIdx.x / SPLIT) * kTeams; first < rows; first += (i64)(gridDim.x / SPLIT) * kTeams) {
-    const i64 row = first + team_number(), at = row * columns + begin;
-    const i64 n = row >= rows ? 0 : SPLIT == 1 || columns - begin < SHARE ? columns - begin : SHARE;
+  for (i64 first = (i64)blockIdx.x * kTeams; first < rows; first += (i64)gridDim.x * kTeams) {
+    const i64 row = first + team_number(), at = row * columns, n = row < rows ? columns : 0;
     const i64 label = n ? (i64)labels[row] : 0;
     const bool known = n && label >= 0 && label < columns;
-    const W target = known ? widen<W>(logits[row * columns + label]) : not_a_number();
+    const W target = known ? widen<W>(logits[at + label]) : not_a_number();
     const W scale = DLOSS == 0 ? (W)given : n ? widen<W>(dloss[DLOSS == 1 ? 0 : row]) : (W)0;
     W values[kItems][VEC];
     W most = -infinity();
@@ -82,35 +47,28 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       }
     });
     sum = team_sum(sum, shared[1]);
-#if SPLIT > 1
-    const W smaller = meet(most, sum, (Shared*)parts + row * SPLIT, arrived + 1 + row);
-#else
-    const W smaller = 1;
-#endif
     const W log_p = target - most - log(sum);  // NaN for an unknown label
-    if (n && begin == 0 && team_lane() == 0) {
+    if (n && team_lane() == 0) {
       if (!known) note(errors, text, label);
       const T loss = narrow<T>(-log_p);
       if (LOSSES) losses[row] = loss;
       total += widen<W>(loss);
     }
     if (GRADIENT) {
-      const W weight = known ? scale / sum * smaller : not_a_number();
+      const W weight = known ? scale / sum : not_a_number();
       each_pack(n, [&](int i, i64 column) {
         if (!kKept) load_pack(logits + at + column, aligned, values[i]);
 #pragma unroll
         for (int v = 0; v < VEC; ++v) values[i][v] = (kKept ? values[i][v] : exponential(values[i][v] - most)) * weight;
         store_pack(dlogits + at + column, aligned, values[i]);
         // p - 1 without cancellation for a class that is almost certain
-        const i64 there = label - begin;
-        if (known && there >= column && there < column + VEC) dlogits[at + there] = narrow<T>((W)expm1(log_p) * scale);
+        if (known && label >= column && label < column + VEC) dlogits[at + label] = narrow<T>((W)expm1(log_p) * scale);
       });
     }
     team_barrier();  // `shared` is used again
   }
   if (MEAN) {
     total = block_sum(total, shared[2]);
-    if (SPLIT > 1) parts += 2 * SPLIT * rows;  // behind what the blocks of a row found
     if (gridDim.x > 1 && !sum_of_blocks(total, parts, arrived, shared[3])) return;
     if (threadIdx.x == 0) *mean = narrow<MEAN_TYPE>(widen<W>(narrow<MEAN_VIA>(total * (W)factor / (W)divisor)));
   }
