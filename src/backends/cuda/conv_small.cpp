@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostPixels = 4, kMostImages = 128, kMostTaps = 25;
 constexpr std::int64_t kChannels = 64;  // a multiple of what every block has of them
-constexpr std::int64_t kSlab = 32;      // words of the channels that a block sums over
 constexpr std::int64_t kInstruction = 8;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -97,9 +96,9 @@ class Small {
 class SmallImages : public Small {
  public:
   explicit SmallImages(const ConvSpec& spec)
-      : Small(spec), back_(spec.call.pass == ConvPass::input_grad), epilogue_(spec.epilogue), side_(64 / pack_) {
+      : Small(spec), back_(spec.call.pass == ConvPass::input_grad), epilogue_(spec.epilogue), slab_(kSummed / pack_) {
     constexpr std::int64_t kWarps = 8, kMostSums = 20;  // of a block; tiles of sums that fit in a warp's registers
-    const std::int64_t tiles = ceil_div(shape_.batch, kInstruction), warps = side_ / 16;
+    const std::int64_t tiles = ceil_div(shape_.batch, kInstruction), warps = kSide / 16;
     columns_ = std::max(ceil_div(tiles * to_pixels(), kMostSums), std::min(kWarps / warps, tiles));
     // A few warps more where tiles can then be shared evenly.
     for (std::int64_t more = columns_; more < 2 * columns_ && more * warps <= 2 * kWarps; ++more)
@@ -112,20 +111,20 @@ class SmallImages : public Small {
   }
 
   std::size_t shared_bytes() const {
-    return static_cast<std::size_t>((from_pixels() * padded() + used() * side_) * kSlab * 4);
+    return static_cast<std::size_t>((from_pixels() * padded() + used() * kSide) * slab_ * 4);
   }
 
   void prepare() {
     multiply_ =
         function("conv_small", padded(), threads_,
-                 {{"BACK", back_ ? "1" : "0"}, {"SLAB", cat(kSlab)}, {"SIDE", cat(side_)}, {"TILES", cat(tiles_)}});
+                 {{"BACK", back_ ? "1" : "0"}, {"SLAB", cat(slab_)}, {"SIDE", cat(kSide)}, {"TILES", cat(tiles_)}});
     sum_ = sum_function(f32, dtype_, {.bias = epilogue_.bias, .relu = epilogue_.relu});
   }
 
   std::size_t scratch_bytes() const { return scratch_piece(slabs() * rows() * to_channels(), f32); }
 
   void run(const ConvOperands& at, void* scratch) const {
-    multiply_({.grid = to_channels() / side_,
+    multiply_({.grid = to_channels() / kSide,
                .block = static_cast<int>(threads_),
                .grid_y = static_cast<int>(slabs()),
                .shared = shared_bytes()},
@@ -139,12 +138,13 @@ class SmallImages : public Small {
   std::int64_t from_channels() const { return back_ ? shape_.out_channels : shape_.in_channels; }
   std::int64_t to_channels() const { return back_ ? shape_.in_channels : shape_.out_channels; }
   std::int64_t padded() const { return tiles_ * columns_ * kInstruction; }
-  std::int64_t slabs() const { return from_channels() / (kSlab * pack_); }
+  std::int64_t slabs() const { return from_channels() / (slab_ * pack_); }
   std::int64_t rows() const { return shape_.batch * to_pixels(); }
 
   bool back_;
   ConvEpilogue epilogue_;
-  std::int64_t side_, columns_ = 1, tiles_ = 1, threads_ = 0;  // as kernels/conv_small.cu has them
+  static constexpr std::int64_t kSide = 32, kSummed = 64;  // channels of a block: that it computes, and that it sums
+  std::int64_t slab_, columns_ = 1, tiles_ = 1, threads_ = 0;  // as kernels/conv_small.cu has them
   Function multiply_, sum_;
 };
 

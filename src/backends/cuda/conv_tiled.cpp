@@ -116,6 +116,8 @@ class TiledWeights {
 
 bool pays_to_tile(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
+  constexpr std::int64_t kFewestPixels = 32;  // of an image: with fewer most places are padding
+  if (s.in_height * s.in_width < kFewestPixels) return false;
   return lever("streams") && gpu().major == 9 && gpu().minor == 0 && spec.call.pass == ConvPass::weight_grad &&
          !spec.call.empty && spec.dtype == f32 && spec.tensor_cores() && s.kernel_height == 3 && s.kernel_width == 3 &&
          s.in_channels % kSide == 0 && s.out_channels % kSide == 0 && has_line(s) && TiledWeights(s).fits();

@@ -224,7 +224,7 @@ void plan_columns(GroupPlan& plan, bool vectors) {
   plan.lanes = static_cast<int>(lanes);
   plan.tiles = up(across, lanes);
   const std::int64_t rows = kGroupThreads / lanes;
-  plan.slices = std::clamp<std::int64_t>(kSplitBlocks / plan.tiles, 1, slices());
+  plan.slices = std::clamp<std::int64_t>(2 * kBlocks / plan.tiles, 1, slices());
   plan.unroll = unroll_for(plan, plan.units / plan.slices / rows);
 }
 

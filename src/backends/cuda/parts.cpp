@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/cuda/context.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -23,9 +22,8 @@ Function sum_function(DType part, DType dtype, const After& after) {
 void add_parts(const Function& sum, const Parts& parts, const void* bias, void* y, std::int64_t m, std::int64_t n) {
   constexpr std::int64_t kMany = 16;  // parts
   const bool many = parts.count >= kMany;
+  const int threads = many ? 32 : 128;
   const std::int64_t numbers = m * n;
-  // No more blocks than multiprocessors, where that can be: such a kernel may begin before those it follows end.
-  const int threads = many ? 32 : numbers <= 4 * 128 * gpu().multiprocessors ? 128 : 256;
   sum({.grid = (numbers / 4 + threads - 1) / threads, .block = threads, .block_y = many ? 8 : 1}, parts.first, bias, y,
       numbers, n, static_cast<int>(parts.count));
 }

@@ -51,6 +51,26 @@ __device__ __forceinline__ void put_in_patch(u32* patch, int row, int at, Half v
   if (kCopies == 2) place[kCopy * 2 - 1] = value.bits;
 }
 
+__device__ __forceinline__ uint4 words_of(const Pack<float, 4>& pack) {
+  return make_uint4(__float_as_uint(pack.at[0]), __float_as_uint(pack.at[1]), __float_as_uint(pack.at[2]),
+                    __float_as_uint(pack.at[3]));
+}
+template <class Half>
+__device__ __forceinline__ uint4 words_of(const Pack<Half, 8>& pack) {
+  const auto pair = [&](int i) { return (u32)pack.at[i].bits | (u32)pack.at[i + 1].bits << 16; };
+  return make_uint4(pair(0), pair(2), pair(4), pair(6));
+}
+// At once: left to itself the compiler stores word by word here.
+__device__ __forceinline__ void store_words(T* to, const uint4& words) {
+#ifdef VARVE_EMULATED
+  *(uint4*)to = words;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w)
+               : "memory");
+#endif
+}
+
 // The compiler does not keep for the next tile what follows from it: registers are few.
 __device__ __forceinline__ int computed_again(int x) {
 #ifndef VARVE_EMULATED
@@ -146,7 +166,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
 #pragma unroll
         for (int v = 0; v < kVec; ++v)
           pack.at[v] = narrow<T>(finished(sums[i / 2][first / 8 + v / 2][i % 2 * 2 + v % 2], biases, column + v));
-        store_pack(to + column, pack, ALL_OUTS - first_out - column, wide);
+        if (wide && column + kVec <= ALL_OUTS - first_out)
+          store_words(to + column, words_of(pack));
+        else
+          store_pack(to + column, pack, ALL_OUTS - first_out - column, false);
       }
     }
   }
