@@ -15,6 +15,16 @@
 namespace varve::train {
 namespace {
 
+// Larger batches than in training waste less; those that divide the samples evenly leave no smaller one at the end,
+// which would be one more program to compile.
+std::int64_t validation_batch(std::int64_t samples, std::int64_t batch) {
+  constexpr std::int64_t kEnough = 256;
+  const std::int64_t most = std::max(batch, kEnough);
+  for (std::int64_t even = std::min(most, samples); even > most / 2; --even)
+    if (samples % even == 0) return even;
+  return most;
+}
+
 void check(const FitOptions& o, const data::Dataset& train) {
   if (!train.defined() || train.size() == 0) throw Error("fit: the training data is empty.");
   if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
@@ -83,14 +93,15 @@ void Trainer::prepare_model() {
     for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
   const bool classes = !options_.loss.of_input && has_matrix(options_.validation);
   if (options_.validation.defined())
-    validation_ = std::make_unique<Evaluator>(model_, options_.validation,
-                                              EvaluateOptions{.loss = options_.loss,
-                                                              .metrics = options_.metrics,
-                                                              .batch = std::max<std::int64_t>(options_.batch, 256),
-                                                              .confusion = !options_.run.empty() && classes,
-                                                              .precision = options_.precision,
-                                                              .workers = options_.workers},
-                                              options_.epochs > 1);
+    validation_ = std::make_unique<Evaluator>(
+        model_, options_.validation,
+        EvaluateOptions{.loss = options_.loss,
+                        .metrics = options_.metrics,
+                        .batch = validation_batch(options_.validation.size(), options_.batch),
+                        .confusion = !options_.run.empty() && classes,
+                        .precision = options_.precision,
+                        .workers = options_.workers},
+        options_.epochs > 1);
 }
 
 TrainStep::Parts Trainer::parts(bool check_layers) {

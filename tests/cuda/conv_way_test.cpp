@@ -147,6 +147,7 @@ TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
       for (const std::int64_t stride : {1, 2})
         for (const std::int64_t dilation : {1, 2})
           for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
+            if (dtype == f32 && pass == ConvPass::forward && in > 4) continue;  // does not pay
             const bool follows = pass == ConvPass::forward && stride == 2;
             const ConvSpec spec{
                 {pass, kernels(in, 24, stride, dilation), false}, dtype, {follows, follows}, dtype == f32};
@@ -356,7 +357,8 @@ TEST(ConvWays, OnlyWhatPaysIsGathered) {
   EXPECT_TRUE(pays_to_gather(spec(ConvPass::forward, few, false)));
   EXPECT_TRUE(pays_to_gather(spec(ConvPass::weight_grad, many, true)));
   EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, many, false)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, large, true)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, many, true)));
+  EXPECT_FALSE(pays_to_gather(spec(ConvPass::weight_grad, large, true)));
   EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, grouped, true)));
   EXPECT_FALSE(pays_to_gather(spec(ConvPass::input_grad, few, true)));
 }

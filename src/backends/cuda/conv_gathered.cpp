@@ -107,6 +107,8 @@ bool pays_to_gather(const ConvSpec& spec) {
   constexpr std::int64_t kFewChannels = 4;
   constexpr std::size_t kMostForFew = std::size_t{1} << 30, kMost = std::size_t{64} << 20;
   if (s.in_channels <= kFewChannels) return bytes <= kMostForFew;
+  // Measured: forward in TF32 it never won.
+  if (spec.dtype == f32 && spec.call.pass == ConvPass::forward) return false;
   return spec.tensor_cores() && bytes < kMost;
 }
 
