@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "image.h"
 #include "settings.h"
@@ -17,12 +18,14 @@ using namespace varve::emulator;
 
 namespace {
 
-// Finds the module's thread-local segment: where this OS thread has its __shared__ variables.
-void find_shared_variables(CUmod_st& module) {
+// Finds the module's thread-local segment: where this OS thread has its __shared__ variables. False: the loader does
+// not say, as while another thread loads something.
+bool find_shared_variables(CUmod_st& module) {
   struct Search {
     CUmod_st& module;
     ElfW(Addr) base;
     std::byte* pointer;
+    bool found = false;
   };
   link_map* map = nullptr;
   dlinfo(module.library, RTLD_DI_LINKMAP, &map);
@@ -32,13 +35,15 @@ void find_shared_variables(CUmod_st& module) {
         auto& wanted = *static_cast<Search*>(data);
         if (info->dlpi_addr != wanted.base) return 0;
         for (int i = 0; i < info->dlpi_phnum; ++i) {
-          if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
+          if (info->dlpi_phdr[i].p_type != PT_TLS || !info->dlpi_tls_data) continue;
+          wanted.found = true;
           wanted.module.shared_offset = static_cast<std::byte*>(info->dlpi_tls_data) - wanted.pointer;
           wanted.module.shared_bytes = info->dlpi_phdr[i].p_memsz;
         }
         return 1;
       },
       &search);
+  return search.found;
 }
 
 }  // namespace
@@ -61,7 +66,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     dlclose(library);
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  find_shared_variables(*made);
+  while (!find_shared_variables(*made)) std::this_thread::yield();
   for (const EmuKernel* kernel = made->table->kernels; kernel->name; ++kernel)
     made->functions.push_back({made.get(), kernel, kSharedBytesPerBlock});
   *module = made.release();
