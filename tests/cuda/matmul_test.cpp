@@ -265,7 +265,7 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
 TEST(SmallMatmul, AnyStridesBiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {33, 10, 300}, {80, 40, 7}})
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {33, 10, 300}, {80, 40, 7}, {5, 35, 256}})
       for (const bool turned : {false, true}) {
         GemmSpec spec{.product = dense(m, n, k, turned, !turned, 3), .in = dtype, .out = dtype};
         spec.bias = turned;
@@ -297,6 +297,7 @@ TEST(SmallMatmul, LeavesTheRest) {
   EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), i32));
   EXPECT_FALSE(takes(dense(80, 512, 2048, false, false, 0)));
   EXPECT_FALSE(takes(dense(2048, 512, 64, false, false, 0)));
+  EXPECT_FALSE(takes(dense(80, 512, 512, false, false, std::int64_t{1} << 31)));
 }
 
 TEST(Gemm, FactorsThatAreCopiedToLieAlongTheSumAreTheSame) {

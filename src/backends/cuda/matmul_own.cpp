@@ -1,5 +1,7 @@
 #include "backends/cuda/matmul_own.h"
 
+#include <cstdlib>
+
 namespace varve::cuda {
 namespace {
 
@@ -87,15 +89,23 @@ std::int64_t small_blocks(const Product& p) {
 
 // As kernels/matmul_small.cu reads it.
 struct SmallProduct {
-  std::int64_t m, n, k;
-  std::int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+  int m, n, k;
+  int a_row, a_col, b_row, b_col, c_row, c_col;
 };
+
+// Whether 32 bits say where all of it lies.
+bool is_near(const MatrixStrides& strides, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t row = std::abs(strides.row), column = std::abs(strides.col);
+  return row < kMost && column < kMost && rows * row + columns * column < kMost;
+}
 
 }  // namespace
 
 bool SmallGemm::takes(const GemmSpec& spec) {
   constexpr std::int64_t kMostBlocks = 264, kDeepest = 1024;  // two for each multiprocessor of a large GPU
   const Product& p = spec.product;
+  if (!is_near(p.a, p.m, p.k) || !is_near(p.b, p.k, p.n) || !is_near(p.c, p.m, p.n)) return false;
   return (spec.in == f32 || size_of(spec.in) == 2) && is_floating(spec.in) && spec.out == spec.in && !spec.adds &&
          !spec.wide_b && p.batch.empty() && !p.empty() && p.k > 0 && p.k <= kDeepest && small_blocks(p) <= kMostBlocks;
 }
@@ -105,7 +115,9 @@ SmallGemm::SmallGemm(const GemmSpec& spec)
 
 void SmallGemm::run(const GemmOperands& o) const {
   const Product& p = spec_.product;
-  const SmallProduct shape{p.m, p.n, p.k, p.a.row, p.a.col, p.b.row, p.b.col, p.c.row, p.c.col};
+  const auto whole = [](std::int64_t n) { return static_cast<int>(n); };
+  const SmallProduct shape{whole(p.m),     whole(p.n),     whole(p.k),     whole(p.a.row), whole(p.a.col),
+                           whole(p.b.row), whole(p.b.col), whole(p.c.row), whole(p.c.col)};
   function_({.grid = small_blocks(p), .block = 256}, o.a, o.b, o.bias, o.c, shape, spec_.relu ? 1 : 0);
 }
 
