@@ -262,6 +262,21 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
 }
 
 // Whoever multiplies here.
+// As where operands turn out to lie anywhere while a step is recorded.
+TEST(OwnMatmul, IsCompiledWhenItIsStarted) {
+  if (!has_gpu()) GTEST_SKIP() << no_gpu();
+  const GemmSpec spec{.product = dense(3, 5, 7, true, true, 2), .relu = true};
+  const auto a = counted(reach(spec.product.a, {}, 3, 7), 3), b = counted(reach(spec.product.b, {}, 7, 5), 5);
+  const OnGpu left(floats(a)), right(floats(b)), c(std::vector<float>(15, -1));
+  const OwnGemm gemm(spec, Begin::when_started);
+  const auto recording = context().record({{[&] { gemm.run({.a = left.get(), .b = right.get(), .c = c.get()}); }, {}}});
+  recording->replay();
+  context().wait();
+  auto wanted = by_rows(spec.product, a, b);
+  for (double& x : wanted) x = std::max(x, 0.0);
+  EXPECT_EQ(c.read(), floats(wanted));
+}
+
 TEST(SmallMatmul, AnyStridesBiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})

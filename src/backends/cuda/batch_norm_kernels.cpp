@@ -28,6 +28,9 @@ std::string text_of(std::initializer_list<const char*> files, const NormShape& s
   return text;
 }
 
+// What takes any address is there for operands that are not where those of a program mostly are.
+Begin begin_of(const NormShape& shape, int vec) { return vec < widest(shape) ? Begin::when_started : Begin::now; }
+
 std::string flag(bool on) { return on ? "1" : "0"; }
 
 std::size_t bytes_of_parts(const NormShape& shape, const NormCut& cut) {
@@ -61,8 +64,9 @@ NormCut::NormCut(const NormShape& shape, int vec_) : vec(vec_), across(1) {
 
 NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, bool adds, bool relu)
     : cut(shape, vec),
-      moments("bn_moments", text_of({"batch_norm_moments"}, shape, cut)),
-      apply("bn_apply", text_of({"batch_norm_forward"}, shape, cut, {{"ADD", flag(adds)}, {"RELU", flag(relu)}})) {}
+      moments("bn_moments", text_of({"batch_norm_moments"}, shape, cut), begin_of(shape, vec)),
+      apply("bn_apply", text_of({"batch_norm_forward"}, shape, cut, {{"ADD", flag(adds)}, {"RELU", flag(relu)}}),
+            begin_of(shape, vec)) {}
 
 void NormForwardKernel::Variant::run(const NormShape& shape, const NormForward& args, void* scratch) const {
   const Launch launch{.grid = cut.blocks(), .block = kThreads};
@@ -91,8 +95,9 @@ NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const Norm
   Constants first = whole, second = source.passes ? nothing : whole;
   first.emplace_back("PASSED", flag(source.passes));
   second.emplace_back("AGAIN", flag(source.again));
-  sums = Function("bn_grad_sums", text_of({"batch_norm_source", "batch_norm_sums"}, shape, cut, first));
-  apply = Function("bn_grad_apply", text_of({"batch_norm_source", "batch_norm_backward"}, shape, cut, second));
+  const Begin begin = begin_of(shape, vec);
+  sums = Function("bn_grad_sums", text_of({"batch_norm_source", "batch_norm_sums"}, shape, cut, first), begin);
+  apply = Function("bn_grad_apply", text_of({"batch_norm_source", "batch_norm_backward"}, shape, cut, second), begin);
 }
 
 void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& source, const NormBackward& args,

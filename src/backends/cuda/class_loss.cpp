@@ -55,7 +55,7 @@ struct ClassLoss {
 bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 Prepared prepare_class_loss(const ClassLoss& l) {
-  const Function wide("class_loss", l.text(l.vector())), one("class_loss", l.text(1)),
+  const Function wide("class_loss", l.text(l.vector())), one("class_loss", l.text(1), Begin::when_started),
       sums("class_loss_sums", l.text(l.vector()));
   const int complaint =
       gpu().present() ? context().note(cat("cross_entropy: a label is out of range [0, ", l.classes, ").")) : 0;

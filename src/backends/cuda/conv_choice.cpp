@@ -254,7 +254,7 @@ void begin_dnn_conv(const ConvSpec& spec) {
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {
   const std::lock_guard lock(problems_mutex);
   const ConvWay way = problem_of(spec).decide(lever("tuning"));
-  const ConvWay own = way.any_address ? way : own_way(spec);
+  const ConvWay own = way.any_address ? way : own_way(spec, Begin::when_started);
   return backend::prepared(
       [way, own, bias = spec.epilogue.bias](const RunArgs& args) {
         const ConvOperands at{args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]};

@@ -41,7 +41,7 @@ std::size_t sum_bytes(DType dtype) { return dtype == f64 ? 8 : 4; }
 
 }  // namespace
 
-PlainConv::PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue)
+PlainConv::PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue, Begin begin)
     : call_(call), dtype_(dtype), epilogue_(epilogue) {
   if (call.empty) return;
   const Product p = product_of(call.pass, call.shape);
@@ -56,8 +56,8 @@ PlainConv::PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue)
     parts_ = divided_up(p.terms, part_terms_);
   }
   const std::string text = text_for(call.pass, dtype, fits_int(p));
-  conv_ = Function("conv", text);
-  if (parts_ > 1) sum_ = Function("conv_sum", text);
+  conv_ = Function("conv", text, begin);
+  if (parts_ > 1) sum_ = Function("conv_sum", text, begin);
 }
 
 std::size_t PlainConv::scratch_bytes() const {

@@ -8,7 +8,7 @@ namespace varve::cuda {
 
 class PlainConv {
  public:
-  PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue = {});
+  PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue = {}, Begin begin = Begin::now);
   std::size_t scratch_bytes() const;
   void run(const ConvOperands& operands, void* scratch) const;
 

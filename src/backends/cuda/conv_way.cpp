@@ -31,8 +31,8 @@ std::size_t scratch_piece(std::int64_t elements, DType dtype) {
   return (static_cast<std::size_t>(elements) * size_of(dtype) + kRound - 1) / kRound * kRound;
 }
 
-ConvWay own_way(const ConvSpec& spec) {
-  PlainConv conv(spec.call, spec.dtype, spec.epilogue);
+ConvWay own_way(const ConvSpec& spec, Begin begin) {
+  PlainConv conv(spec.call, spec.dtype, spec.epilogue, begin);
   const std::size_t scratch = conv.scratch_bytes();
   return {"own", scratch, true,
           [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cuda/conv_shape.h"
+#include "backends/cuda/function.h"
 
 namespace varve::cuda {
 
@@ -42,7 +43,7 @@ struct ConvWay {
 const char* bits_name(DType dtype);
 std::size_t scratch_piece(std::int64_t elements, DType dtype);
 
-ConvWay own_way(const ConvSpec& spec);  // our own kernel
+ConvWay own_way(const ConvSpec& spec, Begin begin = Begin::now);  // our own kernel
 // As a matrix product; nothing unless the kernel is a single tap on every pixel.
 bool is_product(const ConvSpec& spec);
 std::optional<ConvWay> product_way(const ConvSpec& spec);

@@ -102,16 +102,22 @@ std::filesystem::path cache_folder() {
   return {};
 }
 
+namespace {
+std::shared_future<CUmodule> module_of(const std::string& text);
+}
+
 struct Function::State {
-  std::string name;
-  std::shared_future<CUmodule> module;
+  std::string name, text;               // the text until its compilation has begun
+  std::shared_future<CUmodule> module;  // not valid before
   std::once_flag loaded;
   CUfunction function = nullptr;
   std::size_t shared = 48 * 1024;
 
   CUfunction get() {
-    std::call_once(loaded,
-                   [&] { check(cuModuleGetFunction(&function, module.get(), name.c_str()), "cuModuleGetFunction"); });
+    std::call_once(loaded, [&] {
+      if (!module.valid()) module = module_of(text);
+      check(cuModuleGetFunction(&function, module.get(), name.c_str()), "cuModuleGetFunction");
+    });
     return function;
   }
   void allow(std::size_t bytes) {
@@ -222,9 +228,11 @@ void beside(std::function<void()> work) {
   }).detach();
 }
 
-Function::Function(const std::string& name, const std::string& text) : state_(std::make_shared<State>()) {
+Function::Function(const std::string& name, const std::string& text, Begin begin) : state_(std::make_shared<State>()) {
   state_->name = name;
-  if (gpu().present()) {
+  if (gpu().present() && begin == Begin::when_started) {
+    state_->text = text;
+  } else if (gpu().present()) {
     state_->module = module_of(text);
   } else {
     const std::lock_guard lock(collected().mutex);

@@ -23,13 +23,16 @@ struct Launch {
   bool early = false;        // has work before it waits for those it follows: may begin while they run
 };
 
+// When a kernel is compiled: what is hardly ever needed, when it is first started.
+enum class Begin : std::uint8_t { now, when_started };
+
 // A handle; copies are the same kernel. Compilation begins with the first handle, on a thread of its own, so that the
 // kernels of a program compile side by side; the first launch waits for it. Equal texts are compiled once.
 class Function {
  public:
   Function() = default;
   // `text` follows kernels/prelude.cuh and holds `extern "C" __global__ void name(…)`.
-  Function(const std::string& name, const std::string& text);
+  Function(const std::string& name, const std::string& text, Begin begin = Begin::now);
 
   // The arguments' types must be exactly those the kernel declares: std::int64_t for long long, float for float.
   template <class... Args>

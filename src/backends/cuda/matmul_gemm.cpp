@@ -36,7 +36,8 @@ GemmOperands operands_of(const backend::RunArgs& args, const GemmSpec& spec, con
 Gemm::Gemm(const GemmSpec& spec) {
   if (spec.product.empty()) return;
   const bool by_library = spec.product.k > 0 && blas_refusal(spec.in).empty() && prepare_blas(spec);
-  if (!by_library || !blas_->takes_any_address()) own_ = std::make_shared<OwnGemm>(spec);
+  if (!by_library || !blas_->takes_any_address())
+    own_ = std::make_shared<OwnGemm>(spec, by_library ? Begin::when_started : Begin::now);
 }
 
 // Operands that the library cannot read lie copied in scratch memory.

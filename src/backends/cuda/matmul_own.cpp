@@ -51,7 +51,7 @@ const void* at(const void* data, std::int64_t elements, DType dtype) {
 
 DType scale_type(DType out) { return out == f64 ? f64 : f32; }
 
-OwnGemm::OwnGemm(const GemmSpec& spec) : spec_(spec), function_("matmul", text_of(spec)) {}
+OwnGemm::OwnGemm(const GemmSpec& spec, Begin begin) : spec_(spec), function_("matmul", text_of(spec), begin) {}
 
 void OwnGemm::launch(const GemmOperands& o, const Offsets& offsets) const {
   const Product& p = spec_.product;

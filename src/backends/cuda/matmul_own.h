@@ -34,7 +34,7 @@ struct GemmOperands {
 class OwnGemm {
  public:
   OwnGemm() = default;
-  explicit OwnGemm(const GemmSpec& spec);
+  explicit OwnGemm(const GemmSpec& spec, Begin begin = Begin::now);
   void run(const GemmOperands& operands) const;
 
  private:
