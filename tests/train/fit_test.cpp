@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "fit_helpers.h"
 
@@ -81,6 +82,30 @@ TEST(Fit, EvaluationCountsEverySampleOnce) {
   EXPECT_NEAR(right / all, parts.accuracy, 1e-6);
   const Tensor outputs = train::predict(model, set, {.batch = 32});
   EXPECT_EQ(outputs.shape(), (Shape{70, 3}));
+}
+
+// A smaller last batch would be one more program to compile.
+TEST(Fit, ValidationGoesInEvenBatches) {
+  struct Watching : nn::Module {
+    nn::Dense layer = nn::dense(2);
+    std::set<std::int64_t> seen;
+    Watching() { add("layer", layer); }
+    Tensor forward(Tensor x, Mode mode) override {
+      if (mode != Mode::train) seen.insert(x.dim(0));
+      return layer(x, mode);
+    }
+  };
+  const auto set = [](std::int64_t samples) {
+    return data::from_tensors(ones({samples, 4}), zeros({samples}).to(i32));
+  };
+  for (const auto& [samples, expected] : std::vector<std::pair<std::int64_t, std::set<std::int64_t>>>{
+           {1000, {250}}, {300, {150}}, {100, {100}}, {257, {256, 1}}}) {
+    Watching model;
+    train::fit(model, set(16),
+               {.epochs = 1, .batch = 8, .validation = set(samples), .verbosity = train::Verbosity::quiet});
+    model.seen.erase(8);  // as it was built
+    EXPECT_EQ(model.seen, expected) << samples;
+  }
 }
 
 TEST(Fit, BfloatProductsWithFloatMasters) {
