@@ -145,8 +145,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
         const uint4 b = factors[(step * (kColumns / 2) + pair) * 32 + lane];
 #pragma unroll
         for (int t = 0; t < TILES; ++t) {
-          multiply(sums[t][2 * pair], a[t], b.x, b.y, T());
-          multiply(sums[t][2 * pair + 1], a[t], b.z, b.w, T());
+          mma(sums[t][2 * pair], a[t], b.x, b.y, T());
+          mma(sums[t][2 * pair + 1], a[t], b.z, b.w, T());
         }
       }
     }

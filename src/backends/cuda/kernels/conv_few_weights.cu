@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       for (int n = 0; n < COLUMNS; ++n) {
         const u32* const b = at + terms[n];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) multiply(sums[r][n], a[r], b[0], b[kNextQuad], T());
+        for (int r = 0; r < kRows; ++r) mma(sums[r][n], a[r], b[0], b[kNextQuad], T());
       }
     }
   }

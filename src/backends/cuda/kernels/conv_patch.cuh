@@ -20,14 +20,6 @@ __device__ __forceinline__ u32 rounded(float x) {
 }
 #endif
 
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, float) {
-  mma_tf32(d, a, b0, b1);
-}
-template <class Half>
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Half type) {
-  mma_halves(d, a, b0, b1, type);
-}
-
 // Its first output pixel.
 struct Tile {
   int image, y, x;

@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_small(const T* fro
         for (int q = 0; q < FROM_PIXELS; ++q)
           if ((BACK ? join(q, p) : join(p, q)) == t)
 #pragma unroll
-            for (int j = 0; j < TILES; ++j) multiply(sums[p][j], left, right[q][j].x, right[q][j].y, T{});
+            for (int j = 0; j < TILES; ++j) mma(sums[p][j], left, right[q][j].x, right[q][j].y, T{});
     }
   }
 

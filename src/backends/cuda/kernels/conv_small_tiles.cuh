@@ -61,14 +61,6 @@ __device__ __forceinline__ u32 rounded(u32 word, Half) {
   return word;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, float) {
-  mma_tf32(d, a, b0, b1);
-}
-template <class Half>
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Half half) {
-  mma_halves(d, a, b0, b1, half);
-}
-
 // Two neighbouring words, ready to be multiplied.
 __device__ __forceinline__ uint2 two_words(const u32* at) {
   const uint2 words = *(const uint2*)at;

@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_small_weights(cons
       for (int q = 0; q < IN_PIXELS; ++q)
 #pragma unroll
         for (int e = 0; e < 2; ++e)
-          if (join(p, q) >= 0) multiply(sums[join(p, q)][e], left[p], right[q][e], right[q][2 + e], T{});
+          if (join(p, q) >= 0) mma(sums[join(p, q)][e], left[p], right[q][e], right[q][2 + e], T{});
   }
 
   dw += ((i64)blockIdx.x * 64 + row) * TAPS * IN_CHANNELS + (i64)blockIdx.y * 32 + column + 4 * member;

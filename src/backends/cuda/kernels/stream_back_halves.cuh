@@ -64,7 +64,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
             right[i] = pair_at((const T*)(g + half_place(term, column)), (const T*)(g + half_place(term + 1, column)));
           }
 #pragma unroll
-          for (int h = 0; h < 2; ++h) mma_halves(sums[h][j], left[h][k], right[0], right[1], kind);
+          for (int h = 0; h < 2; ++h) mma(sums[h][j], left[h][k], right[0], right[1], kind);
         }
       update_columns(tile, my_row + group, 16 * half + 2 * member, sums, s);
     }

@@ -19,9 +19,7 @@ __device__ __forceinline__ void mma_f16(float (&d)[4], const u32 (&a)[4], u32 b0
   MMA("m16n8k16.row.col.f32.f16.f16.f32", emu_mma_m16n8k16_f16);
 }
 #undef MMA
-__device__ __forceinline__ void mma_halves(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
-  mma_bf16(d, a, b0, b1);
-}
-__device__ __forceinline__ void mma_halves(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
-  mma_f16(d, a, b0, b1);
-}
+// By the type of the numbers.
+__device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, float) { mma_tf32(d, a, b0, b1); }
+__device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) { mma_bf16(d, a, b0, b1); }
+__device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) { mma_f16(d, a, b0, b1); }
