@@ -115,8 +115,8 @@ TEST_F(CudaUpdate, OnTensorCores) {
 class TwoGradients {
  public:
   // What else there is: a late reader of w, a rate that follows from dx, a dx that is asked for after the update, an
-  // activation before the layer and a bias before that.
-  enum Also { nothing, weights, rate, later, activation };
+  // activation before the layer and a bias before that, a product of dx with something of the new w.
+  enum Also { nothing, weights, rate, later, activation, updated };
   explicit TwoGradients(std::string device, Also also = nothing, DType products = f32)
       : w_("w", values({2048, 4096}, 2) * 0.1f),
         dx_("dx", zeros({4, 2048}), false),
@@ -127,7 +127,9 @@ class TwoGradients {
               Tensor dx = matmul(g, w, {.transpose_b = true});
               if (also == activation) dx = dx * (x * (1.0f - x));
               const Operand step = also == rate ? Operand(0.05f / (1.0f + sum(square(dx)))) : Operand(0.05);
-              w_.assign(sgd_update(w_, matmul(x, g, {.transpose_a = true}).to(f32), {}, step).parameter);
+              const Tensor next = sgd_update(w_, matmul(x, g, {.transpose_a = true}).to(f32), {}, step).parameter;
+              w_.assign(next);
+              if (also == updated) dx = dx * matmul(t[1].to(products), next.to(products), {.transpose_b = true});
               dx_.assign(dx.to(f32));
               if (also == later) return Tensors{};
               if (also == activation) return Tensors{sum(dx, {.axes = Axes{0}})};
@@ -173,6 +175,10 @@ TEST_F(CudaUpdate, WhatFollowsTheGradientOfTheInputIsComputedWithIt) {
     expect_no_kernel(text, "over [4, 2048] sum");
     expect_close(cuda.run(), reference.run(), text, products == f32 ? 4e-3 : 2e-2);
   }
+  // What waits for the update cannot be computed with it.
+  TwoGradients cuda("cuda", TwoGradients::updated), reference("reference", TwoGradients::updated);
+  expect_kernel(cuda.text(), "matmul+sgd_update+input gradient  <-");
+  expect_close(cuda.run(), reference.run(), cuda.text(), 4e-3);
 }
 
 // Weights for products of 16 bits are rounded on their way, where all who want them so can do that.

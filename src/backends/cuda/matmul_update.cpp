@@ -238,6 +238,14 @@ bool waits_for(const Claim& update, const ir::Node& input_gradient) {
                      [&](const ir::Value& in) { return match::is_computed_from(in, &input_gradient); });
 }
 
+// Whether what follows the gradient of the input wants to know of the update: then it has to wait for it.
+bool reads_result_of(const match::Following& following, const Claim& update) {
+  return std::any_of(following.inputs.begin(), following.inputs.end(), [&](const ir::Value& in) {
+    return std::any_of(update.nodes.begin(), update.nodes.end(),
+                       [&](const ir::NodePtr& node) { return match::is_computed_from(in, node.get()); });
+  });
+}
+
 // As contiguous tensors will have it.
 UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t terms) {
   Product& p = spec.product;
@@ -318,7 +326,8 @@ std::optional<Claim> back_claim(const Site& site) {
     claim.outputs.push_back({site.root(), 0});
     Tail tail;
     const auto number = static_cast<std::size_t>(weights - claim.inputs.begin() - 2);
-    if (const auto following = match::following(site, {site.root(), 0}, kMostTailOperands)) {
+    const auto following = match::following(site, {site.root(), 0}, kMostTailOperands);
+    if (following && !reads_result_of(*following, claim)) {
       tail = match::tail_of(*following);
       match::take_in(*following, claim);
     }
