@@ -137,11 +137,10 @@ Command worker_command(const Framework& framework, const Request& request, const
     command.words = {peers_python(), adapters_folder() + "/" + framework.adapter, request_path};
   command.processors = spread_processors(request.threads);
   const std::string threads = cat(request.threads);
-  command.environment = {
-      {"OMP_NUM_THREADS", threads},
-      {"MKL_NUM_THREADS", threads},
-      {"OMP_PROC_BIND", "true"},  // a processor to each thread: two on one make a slow mode of their own
-      {"PYTHONUNBUFFERED", "1"}};
+  command.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"PYTHONUNBUFFERED", "1"}};
+  // A processor to each thread: two on one make a slow mode of their own. Where a GPU computes, threads wait for it and
+  // compile its kernels, and whatever they start would be bound to the first one's processor.
+  if (request.device == "cpu") command.environment["OMP_PROC_BIND"] = "true";
   return command;
 }
 

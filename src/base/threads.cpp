@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#include <sched.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -11,6 +12,7 @@
 #include <exception>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/text.h"
@@ -61,6 +63,18 @@ void set_threads(int count) {
 bool deterministic() { return deterministic_flag().load(std::memory_order_relaxed); }
 
 void set_deterministic(bool on) { deterministic_flag().store(on, std::memory_order_relaxed); }
+
+void use_every_processor() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < omp_get_num_places(); ++place) {  // none where nothing is bound
+    std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, processors.data());
+    for (const int processor : processors)
+      if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &all);
+  }
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
+}
 
 void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), void* context) {
   // Always the whole team: OpenMP ends the threads that a smaller one leaves over, and starts them again for the next.

@@ -16,6 +16,10 @@ void set_threads(int count);  // throws Error unless 1 <= count <= 1024
 bool deterministic();
 void set_deterministic(bool on);
 
+// For a thread that belongs to no team: OMP_PROC_BIND binds the first thread of a process to one processor, and those
+// that it starts would share that one. This lets the calling thread run on all that the process may use.
+void use_every_processor();
+
 namespace detail {
 // Calls run(context, block) for every block in [0, blocks); rethrows the first exception after all threads have joined.
 void run_blocks(std::int64_t blocks, void (*run)(void* context, std::int64_t block), void* context);

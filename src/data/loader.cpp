@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "data/loader_batch.h"
 #include "varve/data.h"
 
@@ -65,6 +66,7 @@ Loader::State::State(Dataset dataset, const LoaderOptions& options)
 }
 
 void Loader::State::work() {
+  use_every_processor();
   ReadScratch mine;
   std::unique_lock lock(guard);
   while (true) {

@@ -1,10 +1,14 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/cpu.h"
@@ -85,6 +89,29 @@ TEST_F(Threads, NestedRunsSerially) {
   parallel_for(6, 1,
                [&](std::int64_t, std::int64_t) { parallel_for(5, 1, [&](std::int64_t, std::int64_t) { ++sum; }); });
   EXPECT_EQ(sum, 30);
+}
+
+int allowed_processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+
+[[noreturn]] void say_where_a_thread_may_run() {
+  std::thread([] {
+    const int before = allowed_processors();
+    use_every_processor();
+    std::fprintf(stderr, "%d, then %d", before, allowed_processors());
+  }).join();
+  std::exit(0);
+}
+
+// In a process of its own: OpenMP reads the variable, and binds, when a process starts.
+TEST(ThreadsDeathTest, OneOfNoTeamIsNotBoundWithTheFirst) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string all = std::to_string(allowed_processors());
+  setenv("OMP_PROC_BIND", "true", 1);
+  EXPECT_EXIT(say_where_a_thread_may_run(), ::testing::ExitedWithCode(0), "1, then " + all);
+  unsetenv("OMP_PROC_BIND");
 }
 
 TEST(Cpu, DescribesItself) {

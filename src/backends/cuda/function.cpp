@@ -19,6 +19,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -174,6 +175,7 @@ void wait_at_the_end() {
 }
 
 CUmodule load(const std::string& own) {
+  use_every_processor();
   const Turn turn;
   const std::string text = prelude() + own, arch = arch_of(gpu());
   context().make_current();
@@ -220,6 +222,7 @@ std::vector<std::string> collected_texts() {
 void beside(std::function<void()> work) {
   wait_at_the_end();
   std::thread([work = std::move(work)] {
+    use_every_processor();
     try {
       const Turn turn;
       work();
