@@ -62,6 +62,7 @@ struct Claim {
   ir::Value again;  // one of the forward pass that it can write on its way, too: an output after its others
   double cost = 0;  // seconds, roughly; lower wins among claims that cover as much
   Prepare prepare;
+  bool measures = false;  // prepare() times kernels: after those of all others, whose kernels compile meanwhile
 
   bool accepted() const { return refusal.empty(); }
   static Claim no(std::string kernel, std::string reason);

@@ -74,24 +74,27 @@ PlanStep describe(const Draft& draft, const Unit& unit) {
   return step;
 }
 
+std::size_t scratch_of(const Unit& unit, const PlanStep& step) {
+  return unit.loop ? unit.loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> make_plan(Draft draft) {
   auto plan = std::make_shared<Plan>();
   std::vector<PlanStep> steps;
   Memory memory = make_memory(draft);
-  for (std::size_t u = 0; u < draft.units.size(); ++u) {
-    steps.push_back(describe(draft, draft.units[u]));
-    PlanStep& step = steps.back();
-    const std::size_t scratch =
-        step.loop ? draft.units[u].loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
-    memory.scratch.push_back(-1);
-    step.scratch_bytes = scratch;
-    if (!scratch) continue;
+  for (const Unit& unit : draft.units) steps.push_back(describe(draft, unit));
+  for (const bool measuring : {false, true})
+    for (std::size_t u = 0; u < draft.units.size(); ++u)
+      if (draft.units[u].claim.measures == measuring) steps[u].scratch_bytes = scratch_of(draft.units[u], steps[u]);
+  memory.scratch.assign(steps.size(), -1);
+  for (std::size_t u = 0; u < steps.size(); ++u) {
+    if (!steps[u].scratch_bytes) continue;
     Buffer buffer;
-    buffer.bytes = scratch;
+    buffer.bytes = steps[u].scratch_bytes;
     buffer.writer = static_cast<int>(u);
-    memory.scratch.back() = static_cast<int>(memory.buffers.size());
+    memory.scratch[u] = static_cast<int>(memory.buffers.size());
     memory.buffers.push_back(buffer);
   }
   const std::vector<int> order = schedule(draft, memory);

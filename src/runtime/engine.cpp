@@ -293,6 +293,10 @@ void evaluate(const std::vector<ir::Value>& values) {
     }
   if (viewed) pending = runtime::Collector(values).take();
   if (pending.outputs.empty()) return;
+  if (pending.nodes.empty()) {  // literals alone are at hand
+    for (const ir::NodePtr& scalar : pending.scalars) scalar->slots[0].publish(runtime::scalar_array(*scalar));
+    return;
+  }
   const std::string where = device();
   const backend::Backend& backend = runtime::backend_named(where);
   if (!backend.executes())

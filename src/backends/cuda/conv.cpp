@@ -1,9 +1,8 @@
 // Who offers convolutions and their gradients, with the bias and ReLU that follow.
 #include "backends/cuda/claims.h"
-#include "backends/cuda/context.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_epilogue.h"
-#include "backends/cuda/status.h"
+#include "backends/cuda/fill.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -14,14 +13,6 @@ using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
-
-// A sum over nothing is zero.
-Prepared prepare_zeros(std::size_t bytes) {
-  return backend::prepared([bytes](const RunArgs& args) {
-    if (bytes == 0) return;
-    check(cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(args.out[0]), 0, bytes, context().stream()), "cuMemsetD8Async");
-  });
-}
 
 Prepared prepare_plain(const ConvSpec& spec) {
   ConvWay way = own_way(spec);
@@ -36,7 +27,7 @@ Prepared prepare_plain(const ConvSpec& spec) {
 Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
   Claim claim = Claim::of(cat("plain ", name(call.pass), with.text()), site.root(),
                           [call, epilogue = with.epilogue](const std::vector<Port>&, const std::vector<Port>& out) {
-                            if (call.empty) return prepare_zeros(out[0].type.bytes());
+                            if (call.empty) return prepare_fill(out[0].type, 0);  // a sum over nothing
                             return prepare_plain({call, out[0].type.dtype, epilogue});
                           });
   with.cover(claim);
@@ -53,6 +44,7 @@ Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& wit
   Claim claim = Claim::of(
       who, site.root(), [spec](const std::vector<Port>&, const std::vector<Port>&) { return prepare_dnn_conv(spec); });
   with.cover(claim);
+  claim.measures = true;
   return claim;
 }
 

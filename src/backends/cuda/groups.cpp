@@ -5,6 +5,7 @@
 
 #include "backends/cuda/claims.h"
 #include "backends/cuda/counters.h"
+#include "backends/cuda/fill.h"
 #include "backends/cuda/function.h"
 #include "backends/cuda/groups_plan.h"
 #include "backends/cuda/groups_text.h"
@@ -189,7 +190,19 @@ Prepared prepare_merged(const std::vector<GroupPart>& parts) {
           std::max(fast.scratch, slow.scratch)};
 }
 
-backend::Claim offer_group(const backend::Group& group) { return offer_groups({group}); }
+backend::Claim offer_group(const backend::Group& group) {
+  backend::Claim claim = offer_groups({group});
+  const ir::Node& first = *group.nodes.front();
+  if (!claim.accepted() || group.nodes.size() > 1 || !first.is("fill")) return claim;
+  const double number = first.attrs.number("value");
+  if (!driver_fills(first.types[0].dtype, number)) return claim;
+  claim.kernel = "cuda fill";
+  claim.prepare = [number, generated = claim.prepare](const std::vector<Port>& in, const std::vector<Port>& out) {
+    const bool contiguous = is_contiguous(out[0].type.shape, out[0].layout);
+    return contiguous ? prepare_fill(out[0].type, number) : generated(in, out);
+  };
+  return claim;
+}
 
 backend::Claim offer_groups(const std::vector<backend::Group>& groups) {
   backend::Claim claim;

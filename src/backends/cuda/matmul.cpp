@@ -124,6 +124,7 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
   if (biased) claim.inputs.push_back(epilogue.bias);
   if (!epilogue.nodes.empty()) claim.outputs = {{epilogue.nodes.back(), 0}};
   claim.nodes.insert(claim.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
+  claim.measures = true;
   return claim;
 }
 

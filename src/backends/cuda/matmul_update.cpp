@@ -212,6 +212,7 @@ std::optional<Offer> offer_at(const Site& site) {
   ways.in_place = claim.in_place;
   if (ways.plain) claim.memory = {Memory::strided, Memory::strided};
   ways.transposes = match::transposes_of(site.node());
+  claim.measures = true;
   claim.prepare = [ways](const std::vector<Port>& in, const std::vector<Port>& out) {
     return prepare_update(ways, in, out);
   };
