@@ -1,4 +1,6 @@
 // Copies, shape operators, orders and places on a GPU, if only an emulated one, at sizes that need several blocks.
+#include <cmath>
+
 #include "cuda/on_cuda.h"
 
 namespace varve {
@@ -23,6 +25,18 @@ TEST_F(CudaShapes, Transposes) {
          std::vector<std::vector<std::int64_t>>{{0, 2, 1}, {2, 1, 0}, {1, 0, 2}, {1, 2, 0}})
       expect_same([&](const Tensors& t) { return barrier({transpose(t[0], order)}); }, in);
   }
+}
+
+// By the driver, but for those of eight bytes that are not the same four twice.
+TEST_F(CudaShapes, OneNumberEverywhere) {
+  for (const DType dtype : {f64, f32, bf16, f16, i64, i32, i8, u8, boolean})
+    for (const double number : {0.0, -0.0, 1.0, 2.5}) {
+      const Function f = [&](const Tensors&) { return Tensors{full({3, 1001}, number, dtype)}; };
+      expect_same(f, {});
+      const bool halves_differ = size_of(dtype) == 8 && (number != 0 || (std::signbit(number) && dtype == f64));
+      EXPECT_EQ(run_on("cuda", f, {}).text.find("cuda fill") == std::string::npos, halves_differ)
+          << name(dtype) << " " << number;
+    }
 }
 
 TEST_F(CudaShapes, WindowsAndParts) {

@@ -190,19 +190,24 @@ Prepared prepare_merged(const std::vector<GroupPart>& parts) {
           std::max(fast.scratch, slow.scratch)};
 }
 
-backend::Claim offer_group(const backend::Group& group) {
-  backend::Claim claim = offer_groups({group});
-  const ir::Node& first = *group.nodes.front();
-  if (!claim.accepted() || group.nodes.size() > 1 || !first.is("fill")) return claim;
-  const double number = first.attrs.number("value");
-  if (!driver_fills(first.types[0].dtype, number)) return claim;
+namespace {
+
+// Lets the driver do it where the group is but one number everywhere.
+void fill_instead(const backend::Group& group, backend::Claim& claim) {
+  const ir::Node& node = *group.nodes.front();
+  if (group.nodes.size() > 1 || !node.is("fill")) return;
+  const double number = node.attrs.number("value");
+  if (!driver_fills(node.types[0].dtype, number)) return;
   claim.kernel = "cuda fill";
   claim.prepare = [number, generated = claim.prepare](const std::vector<Port>& in, const std::vector<Port>& out) {
     const bool contiguous = is_contiguous(out[0].type.shape, out[0].layout);
     return contiguous ? prepare_fill(out[0].type, number) : generated(in, out);
   };
-  return claim;
 }
+
+}  // namespace
+
+backend::Claim offer_group(const backend::Group& group) { return offer_groups({group}); }
 
 backend::Claim offer_groups(const std::vector<backend::Group>& groups) {
   backend::Claim claim;
@@ -228,6 +233,7 @@ backend::Claim offer_groups(const std::vector<backend::Group>& groups) {
     }
     return prepare_merged(parts);
   };
+  if (groups.size() == 1) fill_instead(groups.front(), claim);
   return claim;
 }
 
