@@ -106,6 +106,12 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
 }
 
 void Evaluator::prepare() {
+  if (program_) return;
+  if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
+  make_program();
+}
+
+void Evaluator::make_program() {
   program_.emplace(
       [this](const Tensor& x, const Tensor& y) {
         const nn::Precision precision(options_.precision.dtype);
@@ -116,12 +122,24 @@ void Evaluator::prepare() {
       held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
 }
 
+data::Loader Evaluator::loader() const {
+  return {held_ ? held_->rows() : dataset_,
+          {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
+}
+
+void Evaluator::begin() {
+  prepare();
+  if (!held_) return;
+  data::Loader batches = loader();
+  data::Batch batch;
+  if (batches.next(batch)) program_->peak_bytes(batch.x, batch.y);  // plans it
+}
+
 Totals Evaluator::measured() {
   Totals totals(options_.metrics);
   model_.reset_state();
-  data::Loader loader(held_ ? held_->rows() : dataset_,
-                      {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers});
-  for (data::Batch& batch : loader) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+  data::Loader batches = loader();
+  for (data::Batch& batch : batches) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
   totals.settle();
   model_.reset_state();
   return totals;
@@ -134,17 +152,14 @@ Totals Evaluator::measured_somehow() {
   } catch (const OutOfMemory&) {
     if (!held_) throw;
     held_.reset();
-    prepare();
+    make_program();
     return measured();
   }
 }
 
 Score Evaluator::run() {
   const auto start = std::chrono::steady_clock::now();
-  if (!program_) {
-    if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
-    prepare();
-  }
+  prepare();
   const Totals totals = measured_somehow();
   Score score;
   score.values = totals.values();

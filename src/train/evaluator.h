@@ -53,10 +53,14 @@ class Evaluator {
  public:
   // `often`: the data will be read more than once.
   Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often = false);
+  // Optional, before run(): where a device needs kernels for this they are compiled while something else goes on.
+  void begin();
   Score run();
 
  private:
-  void prepare();  // at the first run: the device is known
+  void prepare();  // late: now the device is known
+  void make_program();
+  data::Loader loader() const;
   Totals measured();
   Totals measured_somehow();
 

@@ -132,6 +132,7 @@ void Trainer::prepare_step() {
   data::Loader first = loader();
   data::Batch batch;
   if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+  if (validation_) validation_->begin();
 }
 
 // The step needs the memory more.
