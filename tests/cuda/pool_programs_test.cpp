@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"overlappingBf16", kOverlapping, {2, 9, 11, 8}, bf16}, Case{"padded", kPadded, {2, 8, 8, 4}},
                     Case{"everywhere", kEverywhere, {2, 5, 6, 8}}, Case{"gaps", kGaps, {2, 7, 9, 4}},
                     Case{"hanging", kHanging, {2, 6, 7, 8}}, Case{"double", kOverlapping, {1, 7, 7, 3}, f64},
-                    Case{"many", kPlain, {64, 16, 16, 32}}),
+                    Case{"many", kPlain, {64, 16, 16, 32}}, Case{"strips", kPadded, {4, 65, 33, 512}}),
     [](const auto& chosen) { return chosen.param.name; });
 
 TEST_F(CudaPool, WindowsOfAnySize) {

@@ -110,6 +110,18 @@ bool has_patches(const Pool& pool) {
   return true;
 }
 
+// Patches below each other to a thread: where windows reach into the next one, so that each is visited once; as long as
+// there are threads enough.
+int strip_of(const Pool& pool, int rows, std::int64_t strips_of_one) {
+  constexpr int kMost = 8;
+  constexpr std::int64_t kThreads = std::int64_t{1} << 17;
+  const int reach = (pool.window[0] - 1) / pool.stride[0];
+  if (reach != 1 || patch_of(pool, 0) != pool.stride[0]) return 1;
+  int strip = kMost;
+  while (strip > 1 && ceil_div(rows, strip) * strips_of_one < kThreads) strip /= 2;
+  return strip;
+}
+
 class Backward {
  public:
   explicit Backward(const MaxPool& p) : p_(p), vec_(p.pool.most_channels()) {
@@ -120,8 +132,11 @@ class Backward {
     constants.emplace_back("PH", cat(patch[0]));
     constants.emplace_back("PW", cat(patch[1]));
     const PoolShape& shape = p.pool.shape;
-    rows_ = static_cast<int>(ceil_div(shape.height + shape.top, patch[0]));
+    const int patches = static_cast<int>(ceil_div(shape.height + shape.top, patch[0]));
     columns_ = static_cast<int>(ceil_div(shape.width + shape.left, patch[1]));
+    const int strip = strip_of(p.pool, patches, shape.images * columns_ * ceil_div(shape.channels, vec_));
+    constants.emplace_back("STRIP", cat(strip));
+    rows_ = static_cast<int>(ceil_div(patches, strip));
     const std::string text = p.pool.text(vec_, constants) + kernel_text("largest") + kernel_text("max_pool_grad");
     kernel_ = Function("max_pool_grad", text);
     singly_ = Function("max_pool_grad_singly", text);
