@@ -138,6 +138,11 @@ class Dataset {  // a cheap handle
   std::shared_ptr<const View> view_;
 };
 
+// All samples as in epoch 0 with seed 0, read by all threads: x [N, …], y [N, …]. `go_on` is asked now and then; when
+// it says no, there is nothing.
+std::optional<std::pair<Tensor, Tensor>> whole(
+    const Dataset& dataset, const std::function<bool()>& go_on = [] { return true; });
+
 struct Splits {
   Dataset train, validation, test;  // validation only where the set has one of its own
 };

@@ -107,7 +107,7 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
 
 void Evaluator::prepare() {
   if (program_) return;
-  if (often_) held_ = HeldData::of(dataset_, options_.workers, [] { return !InterruptScope::asked(); });
+  if (often_) held_ = HeldData::of(dataset_, [] { return !InterruptScope::asked(); });
   make_program();
 }
 

@@ -1,6 +1,5 @@
 #include "train/held_data.h"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -10,7 +9,6 @@ namespace varve::train {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
-constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;  // at a time: enough for several workers to be busy
 
 class Numbers final : public data::Source {
  public:
@@ -28,44 +26,18 @@ class Numbers final : public data::Source {
   std::int64_t size_;
 };
 
-// Rows that come batch by batch, one after the other in memory that is not filled before.
-class Rows {
- public:
-  Rows(const TensorType& sample, std::int64_t count) : type_{sample.dtype, {count}} {
-    for (const std::int64_t size : sample.shape) type_.shape.push_back(size);
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(type_.bytes());
-  }
-  void add(const Tensor& batch) {
-    std::memcpy(memory_.get() + filled_, batch.data(), batch.type().bytes());
-    filled_ += batch.type().bytes();
-  }
-  Tensor all() const {
-    return from_memory(memory_.get(), type_, [kept = memory_] {});
-  }
-
- private:
-  TensorType type_;
-  std::shared_ptr<std::byte[]> memory_;
-  std::size_t filled_ = 0;
-};
-
 }  // namespace
 
 HeldData::HeldData(const Tensor& x, const Tensor& y)
     : x_("held.x", x, false), y_("held.y", y, false), rows_(std::make_shared<Numbers>(x.dim(0)), {}) {}
 
-std::optional<HeldData> HeldData::of(const data::Dataset& dataset, int workers, const std::function<bool()>& go_on) {
+std::optional<HeldData> HeldData::of(const data::Dataset& dataset, const std::function<bool()>& go_on) {
   const auto bytes = static_cast<std::int64_t>(dataset.x().bytes() + dataset.y().bytes());  // of a sample
   if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0) return std::nullopt;
   if (dataset.size() == 0 || bytes == 0 || dataset.size() > kMostBytes / bytes) return std::nullopt;
-  Rows x(dataset.x(), dataset.size()), y(dataset.y(), dataset.size());
-  const std::int64_t batch = std::clamp<std::int64_t>(kReadBytes / bytes, 1, dataset.size());
-  for (const data::Batch& read : data::batches(dataset, {.batch = batch, .shuffle = false, .workers = workers})) {
-    x.add(read.x);
-    y.add(read.y);
-    if (!go_on()) return std::nullopt;
-  }
-  return HeldData(x.all(), y.all());
+  const std::optional<std::pair<Tensor, Tensor>> all = data::whole(dataset, go_on);
+  if (!all) return std::nullopt;
+  return HeldData(all->first, all->second);
 }
 
 BatchProgram::BatchProgram(const Body& body, const std::optional<HeldData>& held, const CompileOptions& options)

@@ -14,7 +14,7 @@ class HeldData {  // a cheap handle
  public:
   // Nothing where it does not pay or cannot be: on a processor, and for data that changes from epoch to epoch, runs in
   // streams, is empty or too large. `go_on` is asked as samples come in: when it says no, there is nothing either.
-  static std::optional<HeldData> of(const data::Dataset& dataset, int workers, const std::function<bool()>& go_on);
+  static std::optional<HeldData> of(const data::Dataset& dataset, const std::function<bool()>& go_on);
 
   Tensor x() const { return x_; }  // [N, …]
   Tensor y() const { return y_; }

@@ -120,7 +120,7 @@ void Trainer::prepare_step() {
   // Mixed samples are new ones, and those read once are read while the device computes.
   if (options_.mixup == 0 && options_.epochs - at_.epoch > 1) {
     bool said = false;
-    held_ = HeldData::of(train_, options_.workers, [&] {
+    held_ = HeldData::of(train_, [&] {
       if (!said && seconds_since(ticked_) > 2) {
         progress_->note("reading " + std::to_string(train_.size()) + " samples, to hold them on " + device());
         said = true;

@@ -27,6 +27,31 @@ TEST(Dataset, PartsNameTheirSamples) {
   EXPECT_EQ(y.item<int>(), 7);
 }
 
+// Enough of them for many threads, in several parts.
+TEST(Dataset, IsReadWhole) {
+  const Dataset set = numbered(5000, {.height = 64, .width = 64}).subset([] {
+    std::vector<std::int64_t> backwards;
+    for (std::int64_t i = 4999; i >= 0; --i) backwards.push_back(i);
+    return backwards;
+  }());
+  int asked = 0;
+  const auto all = whole(set, [&] { return ++asked > 0; });
+  ASSERT_TRUE(all);
+  EXPECT_GT(asked, 1);
+  EXPECT_EQ(all->first.type(), (TensorType{f32, {5000, 64, 64, 1}}));
+  EXPECT_EQ(all->second.type(), (TensorType{i32, {5000}}));
+  const std::vector<float> pixels = all->first.to_vector<float>();
+  const std::vector<std::int32_t> labels = all->second.to_vector<std::int32_t>();
+  for (std::int64_t i = 0; i < 5000; ++i) {
+    ASSERT_EQ(pixels[static_cast<std::size_t>(i * 4096)], 4999 - i);
+    ASSERT_EQ(pixels[static_cast<std::size_t>(i * 4096 + 4095)], 4999 - i);
+    ASSERT_EQ(labels[static_cast<std::size_t>(i)], (4999 - i) % 10);
+  }
+  EXPECT_FALSE(whole(set, [&] { return --asked > 0; }));
+  EXPECT_EQ(whole(set.take(0))->first.dim(0), 0);
+  EXPECT_THROW(whole(numbered(100, {.broken = 70})), Error);
+}
+
 TEST(Dataset, RefusesWhatIsNotThere) {
   const Dataset set = numbered(10);
   EXPECT_THROW(set.take(-1), Error);
