@@ -183,8 +183,10 @@ class Problem {
     std::vector<Other> all;
     const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
     if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
-    if (!product && blas && pays_to_gather(spec_)) all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
-    if (pays_for_few(spec_)) all.push_back({"few", [this] { return *few_way(spec_); }});
+    const bool few = pays_for_few(spec_);  // where it does, gathering never won
+    if (!product && blas && !few && pays_to_gather(spec_))
+      all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
+    if (few) all.push_back({"few", [this] { return *few_way(spec_); }});
     if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
     if (pays_for_small(spec_)) all.push_back({"small", [this] { return *small_way(spec_); }});
     // Of single taps it is a product either way; the tensor cores read TF32 along both factors' rows alone.

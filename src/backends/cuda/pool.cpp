@@ -69,13 +69,13 @@ namespace {
 Prepared prepare_average(const Pool& pool, bool gradient) {
   if (pool.empty()) return nothing();
   const int vec = pool.most_channels();
-  const std::string name = gradient ? "avg_pool_grad" : "avg_pool", text = pool.text(vec, {}) + kernel_text("avg_pool");
   const int rows = gradient ? pool.shape.height : pool.shape.out_height;
   const int columns = gradient ? pool.shape.width : pool.shape.out_width;
-  const auto run = [=, kernel = Function(name, text), singly = Function(name + "_singly", text)](const RunArgs& args) {
-    const bool wide = pool.shape.channels % vec == 0 && aligned(16, args.in[0], args.out[0]);
+  const PoolKernel kernel(gradient ? "avg_pool_grad" : "avg_pool", pool, vec, {}, kernel_text("avg_pool"));
+  const auto run = [=](const RunArgs& args) {
+    const bool wide = kernel.takes_packs() && aligned(16, args.in[0], args.out[0]);
     const PoolLaunch go = pool_launch(pool, rows, columns, wide ? vec : 1);
-    (wide ? kernel : singly)(go.launch, go.shape, args.in[0], args.out[0]);
+    kernel.for_packs(wide)(go.launch, go.shape, args.in[0], args.out[0]);
   };
   return backend::prepared(run);
 }

@@ -29,6 +29,23 @@ struct Pool {
   std::string text(int channels_at_a_time, const Constants& more) const;             // defines, and what kernels share
 };
 
+// A kernel for packs of channels, and the same for single ones. The one that will hardly be wanted is compiled when it
+// is.
+class PoolKernel {
+ public:
+  PoolKernel(const std::string& name, const Pool& pool, int pack, const Constants& constants, const std::string& text)
+      : whole_(pool.shape.channels % pack == 0),
+        packs_(name, pool.text(pack, constants) + text, whole_ ? Begin::now : Begin::when_started),
+        singly_(name, pool.text(1, constants) + text, whole_ ? Begin::when_started : Begin::now) {}
+
+  bool takes_packs() const { return whole_; }
+  const Function& for_packs(bool so) const { return so ? packs_ : singly_; }
+
+ private:
+  bool whole_;
+  Function packs_, singly_;
+};
+
 // Threads along the channels by pixels.
 struct PoolLaunch {
   Launch launch;

@@ -60,7 +60,7 @@ DropArgs drop_args(const MaxPool& p, const RunArgs& args, std::size_t at) {
 Prepared prepare_forward(const MaxPool& p) {
   if (p.pool.empty()) return nothing();
   const int vec = p.pool.most_channels();
-  const std::string text = p.pool.text(vec, p.constants()) + kernel_text("largest") + kernel_text("max_pool");
+  const PoolKernel kernel("max_pool", p.pool, vec, p.constants(), kernel_text("largest") + kernel_text("max_pool"));
   // Patches of x, where all of it is written.
   const PoolShape& shape = p.pool.shape;
   const auto count = [&](int side, int size, int before, int outputs) {
@@ -68,14 +68,13 @@ Prepared prepare_forward(const MaxPool& p) {
   };
   const int rows = count(0, shape.height, shape.top, shape.out_height);
   const int columns = count(1, shape.width, shape.left, shape.out_width);
-  const auto run = [=, kernel = Function("max_pool", text),
-                    singly = Function("max_pool_singly", text)](const RunArgs& args) {
+  const auto run = [=](const RunArgs& args) {
     ForwardArgs f{.x = args.in[0], .y = args.out[0], .drop = drop_args(p, args, p.biased ? 2 : 1)};
     if (p.biased) f.bias = args.in[1];
     if (p.stored) f.stored = args.out[1];
-    const bool wide = p.pool.shape.channels % vec == 0 && aligned(16, f.x, f.y, f.stored);
+    const bool wide = kernel.takes_packs() && aligned(16, f.x, f.y, f.stored);
     const PoolLaunch go = pool_launch(p.pool, rows, columns, wide ? vec : 1);
-    (wide ? kernel : singly)(go.launch, go.shape, f);
+    kernel.for_packs(wide)(go.launch, go.shape, f);
   };
   return backend::prepared(run);
 }
@@ -83,7 +82,7 @@ Prepared prepare_forward(const MaxPool& p) {
 // x, values -> y
 Prepared prepare_gather(const Pool& pool) {
   if (pool.empty()) return nothing();
-  const std::string text = pool.text(1, {}) + kernel_text("largest") + kernel_text("max_pool");
+  const std::string text = pool.text(1, {}) + kernel_text("largest") + kernel_text("max_pool_gather");
   return backend::prepared([=, kernel = Function("max_pool_gather", text)](const RunArgs& args) {
     const PoolLaunch go = pool_launch(pool, pool.shape.out_height, pool.shape.out_width, 1);
     kernel(go.launch, go.shape, args.in[0], args.in[1], args.out[0]);
@@ -137,9 +136,7 @@ class Backward {
     const int strip = strip_of(p.pool, patches, shape.images * columns_ * ceil_div(shape.channels, vec_));
     constants.emplace_back("STRIP", cat(strip));
     rows_ = static_cast<int>(ceil_div(patches, strip));
-    const std::string text = p.pool.text(vec_, constants) + kernel_text("largest") + kernel_text("max_pool_grad");
-    kernel_ = Function("max_pool_grad", text);
-    singly_ = Function("max_pool_grad_singly", text);
+    kernel_.emplace("max_pool_grad", p.pool, vec_, constants, kernel_text("largest") + kernel_text("max_pool_grad"));
   }
 
   // A share of the sums for each block.
@@ -153,10 +150,9 @@ class Backward {
     BackwardArgs b{.x = args.in[0], .dy = args.in[1], .dx = args.out[0], .drop = drop_args(p_, args, 2)};
     if (p_.summed) b.sum = args.out[1];
     b.shares = args.scratch;
-    const bool wide =
-        p_.pool.shape.channels % vec_ == 0 && aligned(vec_ * element_bytes(p_.pool.dtype), b.x, b.dy, b.dx);
+    const bool wide = kernel_->takes_packs() && aligned(vec_ * element_bytes(p_.pool.dtype), b.x, b.dy, b.dx);
     const PoolLaunch go = launch(wide ? vec_ : 1);
-    (wide ? kernel_ : singly_)(go.launch, go.shape, b);
+    kernel_->for_packs(wide)(go.launch, go.shape, b);
   }
 
  private:
@@ -171,7 +167,7 @@ class Backward {
 
   MaxPool p_;
   int vec_, rows_, columns_;
-  Function kernel_, singly_;
+  std::optional<PoolKernel> kernel_;
 };
 
 Prepared prepare_backward(const MaxPool& p) {

@@ -65,15 +65,7 @@ extern "C" __global__ void avg_pool(Pool p, const T* x, T* y) {
   begin_kernel();
   average<VEC>(p, x, y);
 }
-extern "C" __global__ void avg_pool_singly(Pool p, const T* x, T* y) {
-  begin_kernel();
-  average<1>(p, x, y);
-}
 extern "C" __global__ void avg_pool_grad(Pool p, const T* dy, T* dx) {
   begin_kernel();
   spread<VEC>(p, dy, dx);
-}
-extern "C" __global__ void avg_pool_grad_singly(Pool p, const T* dy, T* dx) {
-  begin_kernel();
-  spread<1>(p, dy, dx);
 }

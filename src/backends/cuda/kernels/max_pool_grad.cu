@@ -164,7 +164,3 @@ extern "C" __global__ void max_pool_grad(Pool p, Backward b) {
   begin_kernel();
   pool_backward<VEC>(p, b);
 }
-extern "C" __global__ void max_pool_grad_singly(Pool p, Backward b) {
-  begin_kernel();
-  pool_backward<1>(p, b);
-}
