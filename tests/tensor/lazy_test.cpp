@@ -104,6 +104,12 @@ TEST(Lazy, AChangingNumberIsTheSameProgram) {
   set_device("cpu");
 }
 
+TEST(Lazy, ALiteralNeedsNoProgram) {
+  runtime::clear_cache();
+  EXPECT_EQ(full({}, 0.25).item<float>(), 0.25f);
+  EXPECT_EQ(runtime::cached_programs(), 0u);
+}
+
 TEST(Lazy, TheCacheIsBounded) {
   for (std::int64_t n = 1; n <= 300; ++n) (varve::exp(ones({n})) * 2).eval();
   EXPECT_LE(runtime::cached_programs(), 128u);
