@@ -105,9 +105,9 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
   if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
 }
 
-void Evaluator::prepare() {
+void Evaluator::prepare(const std::function<bool()>& go_on) {
   if (program_) return;
-  if (often_) held_ = HeldData::of(dataset_, [] { return !InterruptScope::asked(); });
+  if (often_) held_ = HeldData::of(dataset_, go_on);
   make_program();
 }
 
@@ -127,8 +127,8 @@ data::Loader Evaluator::loader() const {
           {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
 }
 
-void Evaluator::begin() {
-  prepare();
+void Evaluator::begin(const std::function<bool()>& go_on) {
+  prepare(go_on);
   if (!held_) return;
   data::Loader batches = loader();
   data::Batch batch;
@@ -159,7 +159,7 @@ Totals Evaluator::measured_somehow() {
 
 Score Evaluator::run() {
   const auto start = std::chrono::steady_clock::now();
-  prepare();
+  prepare([] { return !InterruptScope::asked(); });
   const Totals totals = measured_somehow();
   Score score;
   score.values = totals.values();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -54,11 +55,12 @@ class Evaluator {
   // `often`: the data will be read more than once.
   Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often = false);
   // Optional, before run(): where a device needs kernels for this they are compiled while something else goes on.
-  void begin();
+  // `go_on` is asked as samples come in.
+  void begin(const std::function<bool()>& go_on);
   Score run();
 
  private:
-  void prepare();  // late: now the device is known
+  void prepare(const std::function<bool()>& go_on);  // late: now the device is known
   void make_program();
   data::Loader loader() const;
   Totals measured();

@@ -117,22 +117,23 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
 }
 
 void Trainer::prepare_step() {
-  // Mixed samples are new ones, and those read once are read while the device computes.
-  if (options_.mixup == 0 && options_.epochs - at_.epoch > 1) {
-    bool said = false;
-    held_ = HeldData::of(train_, [&] {
-      if (!said && seconds_since(ticked_) > 2) {
-        progress_->note("reading " + std::to_string(train_.size()) + " samples, to hold them on " + device());
+  bool said = false;
+  const auto read_on = [&](const data::Dataset& dataset) {
+    return [&, samples = dataset.size(), began = Clock::now()] {
+      if (!said && seconds_since(began) > 2) {
+        progress_->note("reading " + std::to_string(samples) + " samples, to hold them on " + device());
         said = true;
       }
       return !InterruptScope::asked();
-    });
-  }
+    };
+  };
+  // Mixed samples are new ones, and those read once are read while the device computes.
+  if (options_.mixup == 0 && options_.epochs - at_.epoch > 1) held_ = HeldData::of(train_, read_on(train_));
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   data::Loader first = loader();
   data::Batch batch;
   if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
-  if (validation_) validation_->begin();
+  if (validation_) validation_->begin(read_on(options_.validation));
 }
 
 // The step needs the memory more.

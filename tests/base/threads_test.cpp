@@ -110,7 +110,7 @@ TEST(ThreadsDeathTest, OneOfNoTeamIsNotBoundWithTheFirst) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::string all = std::to_string(allowed_processors());
   setenv("OMP_PROC_BIND", "true", 1);
-  EXPECT_EXIT(say_where_a_thread_may_run(), ::testing::ExitedWithCode(0), "1, then " + all);
+  EXPECT_EXIT(say_where_a_thread_may_run(), ::testing::ExitedWithCode(0), "^1, then " + all + "$");
   unsetenv("OMP_PROC_BIND");
 }
 

@@ -2,8 +2,6 @@
 
 #include <cuda.h>
 
-#include <cstring>
-
 #include "backends/cuda/context.h"
 #include "backends/cuda/status.h"
 #include "base/convert.h"
