@@ -43,6 +43,12 @@ bool aligned(std::initializer_list<const void*> addresses, const NormShape& shap
                      [bytes](const void* a) { return reinterpret_cast<std::uintptr_t>(a) % bytes == 0; });
 }
 
+// As kernels/batch_norm.cu reads it.
+struct Bands {
+  std::int64_t rows, band, parts;
+};
+Bands bands(const NormShape& shape, const NormCut& cut) { return {shape.rows, cut.band, cut.parts}; }
+
 template <class Variant, class... Args>
 std::optional<Variant> vector_variant(const NormShape& shape, Args... args) {
   return widest(shape) > 1 ? std::optional<Variant>(std::in_place, shape, widest(shape), args...) : std::nullopt;
@@ -56,8 +62,11 @@ NormCut::NormCut(const NormShape& shape, int vec_) : vec(vec_), across(1) {
   // A block fills a multiprocessor: as many as there are, unless rows are few.
   const std::int64_t least_rows = kThreads / across * 4;
   parts = std::clamp<std::int64_t>(gpu().multiprocessors / slices, 1, divided_up(shape.rows, least_rows));
-  part_rows = divided_up(shape.rows, parts);
-  parts = divided_up(shape.rows, part_rows);
+  band = divided_up(shape.rows, parts);
+  parts = divided_up(shape.rows, band);
+  // Many narrow bands, where that leaves no block with much more than the others.
+  constexpr std::int64_t kMany = 16;
+  if (divided_up(shape.rows, least_rows) >= kMany * parts) band = least_rows;
 }
 
 // ---- forward
@@ -70,9 +79,9 @@ NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, bool adds, 
 
 void NormForwardKernel::Variant::run(const NormShape& shape, const NormForward& args, void* scratch) const {
   const Launch launch{.grid = cut.blocks(), .block = kThreads};
-  moments(launch, args.x, scratch, shape.rows, shape.channels, cut.part_rows);
+  moments(launch, args.x, scratch, bands(shape, cut), shape.channels);
   apply(launch, args.x, args.added, args.scale, args.shift, static_cast<const void*>(scratch), args.y, args.mean,
-        args.var, shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
+        args.var, bands(shape, cut), shape.channels, shape.epsilon);
 }
 
 NormForwardKernel::NormForwardKernel(const NormShape& shape, bool adds, bool relu)
@@ -104,10 +113,10 @@ void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& 
                                       void* scratch) const {
   const Launch launch{.grid = cut.blocks(), .block = kThreads};
   sums(launch, args.x, args.dy, args.more, args.y, args.mean, args.var, args.scale, args.shift, args.passed, scratch,
-       shape.rows, shape.channels, cut.part_rows, shape.epsilon);
+       bands(shape, cut), shape.channels, shape.epsilon);
   apply(launch, args.x, source.passes ? static_cast<const void*>(args.passed) : args.dy, args.more, args.y, args.mean,
         args.var, args.scale, args.shift, static_cast<const void*>(scratch), args.dx, args.dscale, args.dshift,
-        args.again, shape.rows, shape.channels, cut.part_rows, cut.parts, shape.epsilon);
+        args.again, bands(shape, cut), shape.channels, shape.epsilon);
 }
 
 NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormSource& source)

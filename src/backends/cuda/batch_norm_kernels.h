@@ -20,8 +20,8 @@ struct NormShape {
 
 // How a matrix is cut: slices of channels and parts of rows, one block for each pair.
 struct NormCut {
-  int vec, across;  // channels of a thread at a time; threads side by side
-  std::int64_t slices, parts, part_rows;
+  int vec, across;                   // channels of a thread at a time; threads side by side
+  std::int64_t slices, parts, band;  // rows that follow one another in a part
   NormCut(const NormShape& shape, int vec);
   std::int64_t blocks() const { return slices * parts; }
 };

@@ -1,6 +1,7 @@
 // What the kernels of batch norm share. Values are [rows, channels]; a block takes a slice of WIDTH channels and a part
-// of the rows. Sums go over the rows of a part in its block, over parts in the kernel that follows; always in one
-// order, so that results have the same bits at every run.
+// of the rows: every parts-th band of them, so that blocks walk side by side through memory. Sums go over the rows of a
+// part in its block, over parts in the kernel that follows; always in one order, so that results have the same bits at
+// every run.
 //
 // T: the stored type; VEC: channels that a thread takes at a time, 1 or 4 (2 of double); X: threads side by side along
 // the channels.
@@ -63,23 +64,64 @@ struct Count {
   static const int value = N;
 };
 
+// How rows are divided.
+struct Bands {
+  i64 rows, band, parts;
+  __device__ __forceinline__ i64 count() const { return (rows + band - 1) / band; }
+  // Rows of a part.
+  __device__ __forceinline__ i64 rows_of(i64 part) const {
+    i64 last = count() - 1, mine = (last - part) / parts + 1;
+    return mine * band - ((last - part) % parts == 0 ? (last + 1) * band - rows : 0);
+  }
+};
+
 // Which slice and part a block has, and which of it a thread. Neighbouring blocks have neighbouring slices: together
 // they read whole rows. Channels are counted in 32 bits: with 64 the compiler does not join the stores of a vector.
 struct Place {
-  i64 part, first_row, last_row;
+  i64 part;
   int slice, channel, row;
   bool in;  // whether the thread has channels at all
-  __device__ Place(i64 rows, i64 channels, i64 part_rows) {
+  __device__ Place(i64 channels) {
     int slices = (int)((channels + kWidth - 1) / kWidth);
     slice = (int)blockIdx.x % slices;
     part = (int)blockIdx.x / slices;
-    first_row = part * part_rows;
-    last_row = first_row + part_rows < rows ? first_row + part_rows : rows;
     channel = slice * kWidth + (int)threadIdx.x % X * VEC;
     row = (int)threadIdx.x / X;
     in = channel < channels;
   }
 };
+
+// Rows of a thread, `some(row, Count)` of them at a time, kRows apart from that row on.
+template <int kAtOnce, class Some>
+__device__ __forceinline__ void some_forwards(i64 first, i64 end, Some some) {
+  i64 r = first;
+  for (; r + (kAtOnce - 1) * kRows < end; r += kAtOnce * kRows) some(r, Count<kAtOnce>());
+  for (; r < end; r += kRows) some(r, Count<1>());
+}
+template <int kAtOnce, class Some>
+__device__ __forceinline__ void some_backwards(i64 first, i64 end, Some some) {
+  i64 mine = end > first ? (end - first + kRows - 1) / kRows : 0, whole = mine / kAtOnce * kAtOnce;
+  for (i64 r = mine - 1; r >= whole; --r) some(first + r * kRows, Count<1>());
+  for (i64 r = whole - kAtOnce; r >= 0; r -= kAtOnce) some(first + r * kRows, Count<kAtOnce>());
+}
+
+// All rows of a part. The first pass goes backwards, for the end of what it reads was written last; and the second
+// forwards, for what the first has read last is still near.
+template <int kAtOnce, bool kBackwards, class Some>
+__device__ __forceinline__ void each_row(const Place& at, const Bands& bands, Some some) {
+  i64 count = bands.count();
+  auto band = [&](i64 b) {
+    i64 first = b * bands.band, end = first + bands.band < bands.rows ? first + bands.band : bands.rows;
+    if (kBackwards)
+      some_backwards<kAtOnce>(first + at.row, end, some);
+    else
+      some_forwards<kAtOnce>(first + at.row, end, some);
+  };
+  if (kBackwards)
+    for (i64 b = at.part + (count - 1 - at.part) / bands.parts * bands.parts; b >= 0; b -= bands.parts) band(b);
+  else
+    for (i64 b = at.part; b < count; b += bands.parts) band(b);
+}
 
 // Two sums for each channel of a slice over all parts, which lie in memory as [part][2][channels]. Each thread gets
 // those of channel threadIdx.x % kWidth of the slice. `add(part, first, second, sums)` takes in what one part has.

@@ -2,17 +2,17 @@
 // written it.
 
 // dx = scale · rstd · (g - (Σg + x̂ · Σ(g · x̂)) / rows), x̂ = (x - mean) · rstd. dx and again may be the memory of any
-// value read. Rows go backwards: what bn_grad_sums read last is still near.
+// value read.
 extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_apply(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
-                  const S* shifts, const S* parts, T* dx, S* dscale, S* dshift, T* again, i64 rows, i64 channels,
-                  i64 part_rows, i64 part_count, double epsilon) {
+                  const S* shifts, const S* parts, T* dx, S* dscale, S* dshift, T* again, Bands bands, i64 channels,
+                  double epsilon) {
   begin_kernel();
   const int kAtOnce = kRowsAtOnce;
   __shared__ Two shared[kThreads];
   __shared__ S slopes[kWidth], offsets[kWidth];
-  Place at(rows, channels, part_rows);
-  Two sums = add_parts(parts, part_count, channels, at.slice, shared, [&](i64, S first, S second, Two& both) {
+  Place at(channels);
+  Two sums = add_parts(parts, bands.parts, channels, at.slice, shared, [&](i64, S first, S second, Two& both) {
     both.first += first;
     both.second += second;
   });
@@ -20,8 +20,8 @@ extern "C" __global__ void __launch_bounds__(1024)
   if (threadIdx.x < kWidth && channel < channels) {
     S rstd = inverse_root(vars[channel] + (S)epsilon), factor = scales[channel] * rstd;
     S normal = sums.second * rstd;  // Σ(g · x̂)
-    slopes[threadIdx.x] = -factor * rstd * normal / (S)rows;
-    offsets[threadIdx.x] = -factor * sums.first / (S)rows;
+    slopes[threadIdx.x] = -factor * rstd * normal / (S)bands.rows;
+    offsets[threadIdx.x] = -factor * sums.first / (S)bands.rows;
     if (at.part == 0) {
       dscale[channel] = normal;
       dshift[channel] = sums.first;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     const int kCount = decltype(rows_at_once)::value;
     Gradient g[kCount];
 #pragma unroll
-    for (int u = 0; u < kCount; ++u) g[u].load_at((r - u * kRows) * channels + at.channel, x, dy, more, y);
+    for (int u = 0; u < kCount; ++u) g[u].load_at((r + u * kRows) * channels + at.channel, x, dy, more, y);
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
       Values result, output;
@@ -50,11 +50,9 @@ extern "C" __global__ void __launch_bounds__(1024)
         S normal = g[u].normal(i, norm);
         output.of[i] = normal < 0 ? (S)0 : normal;
       }
-      store(dx + (r - u * kRows) * channels + at.channel, result);
-      if (AGAIN) store(again + (r - u * kRows) * channels + at.channel, output);
+      store(dx + (r + u * kRows) * channels + at.channel, result);
+      if (AGAIN) store(again + (r + u * kRows) * channels + at.channel, output);
     }
   };
-  i64 r = at.last_row - 1 - at.row;
-  for (; r - (kAtOnce - 1) * kRows >= at.first_row; r -= kAtOnce * kRows) some(r, Count<kAtOnce>());
-  for (; r >= at.first_row; r -= kRows) some(r, Count<1>());
+  each_row<kAtOnce, false>(at, bands, some);
 }

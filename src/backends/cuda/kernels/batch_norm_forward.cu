@@ -2,26 +2,25 @@
 // kernel.
 
 // y = (x - mean) · scale / √(var + ε) + shift (+ added), ReLU of that. y may be the memory of x or of what is added.
-// Rows go backwards: what bn_moments read last is still near.
 extern "C" __global__ void __launch_bounds__(1024)
     bn_apply(const T* x, const T* added, const S* scale, const S* shift, const S* parts, T* y, S* mean_out, S* var_out,
-             i64 rows, i64 channels, i64 part_rows, i64 part_count, double epsilon) {
+             Bands bands, i64 channels, double epsilon) {
   begin_kernel();
   const int kAtOnce = ADD || VEC * sizeof(T) >= 16 ? 2 : 4;
   __shared__ Two shared[kThreads];
   __shared__ S centres[kWidth], factors[kWidth], shifts[kWidth];
-  Place at(rows, channels, part_rows);
-  auto count = [&](i64 p) { return (S)((p + 1) * part_rows < rows ? part_rows : rows - p * part_rows); };
-  S centre = add_parts(parts, part_count, channels, at.slice, shared,
+  Place at(channels);
+  auto count = [&](i64 p) { return (S)bands.rows_of(p); };
+  S centre = add_parts(parts, bands.parts, channels, at.slice, shared,
                        [&](i64 p, S mean, S, Two& sums) { sums.first += count(p) * mean; })
                  .first /
-             (S)rows;
-  S var = add_parts(parts, part_count, channels, at.slice, shared,
+             (S)bands.rows;
+  S var = add_parts(parts, bands.parts, channels, at.slice, shared,
                     [&](i64 p, S mean, S square, Two& sums) {
                       sums.first += square + count(p) * ((mean - centre) * (mean - centre));
                     })
               .first /
-          (S)rows;
+          (S)bands.rows;
   int channel = at.slice * kWidth + (int)threadIdx.x;
   if (threadIdx.x < kWidth && channel < channels) {
     centres[threadIdx.x] = centre;
@@ -47,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(1024)
     Values v[kCount], more[kCount];
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
-      v[u] = load(x + (r - u * kRows) * channels + at.channel);
-      if (ADD) more[u] = load(added + (r - u * kRows) * channels + at.channel);
+      v[u] = load(x + (r + u * kRows) * channels + at.channel);
+      if (ADD) more[u] = load(added + (r + u * kRows) * channels + at.channel);
     }
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
@@ -59,10 +58,8 @@ extern "C" __global__ void __launch_bounds__(1024)
         if (ADD) normal += more[u].of[i];
         result.of[i] = RELU && normal < 0 ? (S)0 : normal;
       }
-      store(y + (r - u * kRows) * channels + at.channel, result);
+      store(y + (r + u * kRows) * channels + at.channel, result);
     }
   };
-  i64 r = at.last_row - 1 - at.row;
-  for (; r - (kAtOnce - 1) * kRows >= at.first_row; r -= kAtOnce * kRows) some(r, Count<kAtOnce>());
-  for (; r >= at.first_row; r -= kRows) some(r, Count<1>());
+  each_row<kAtOnce, false>(at, bands, some);
 }

@@ -7,42 +7,34 @@ struct Moments {
 };
 
 // A thread's own rows: distances from its first value are small where values are far from zero.
-__device__ __forceinline__ Moments own_moments(const T* x, const Place& at, i64 channels) {
+__device__ __forceinline__ Moments own_moments(const T* x, const Place& at, const Bands& bands, i64 channels) {
   const int kAtOnce = VEC * sizeof(T) < 16 ? 8 : 4;
   Moments m;
   m.count = 0;
   S sum[VEC], squares[VEC], centre[VEC];
 #pragma unroll
   for (int i = 0; i < VEC; ++i) sum[i] = squares[i] = centre[i] = 0;
-  if (at.in && at.first_row + at.row < at.last_row) {
-    const T* from = x + (at.first_row + at.row) * channels + at.channel;
-    Values v = load(from);
+  i64 first = at.part * bands.band + at.row;
+  if (at.in && first < bands.rows) {
+    Values v = load(x + first * channels + at.channel);
 #pragma unroll
     for (int i = 0; i < VEC; ++i) centre[i] = v.of[i];
-    i64 count = (at.last_row - at.first_row - at.row + kRows - 1) / kRows;
-    i64 step = kRows * channels, r = 1;
-    for (; r + kAtOnce <= count; r += kAtOnce) {
-      Values next[kAtOnce];
+    i64 count = 0;
+    each_row<kAtOnce, true>(at, bands, [&](i64 r, auto rows_at_once) {
+      const int kCount = decltype(rows_at_once)::value;
+      Values next[kCount];
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) next[u] = load(from + (r + u) * step);
+      for (int u = 0; u < kCount; ++u) next[u] = load(x + (r + u * kRows) * channels + at.channel);
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u)
+      for (int u = 0; u < kCount; ++u)
 #pragma unroll
         for (int i = 0; i < VEC; ++i) {
           S d = next[u].of[i] - centre[i];
           sum[i] += d;
           squares[i] += d * d;
         }
-    }
-    for (; r < count; ++r) {
-      v = load(from + r * step);
-#pragma unroll
-      for (int i = 0; i < VEC; ++i) {
-        S d = v.of[i] - centre[i];
-        sum[i] += d;
-        squares[i] += d * d;
-      }
-    }
+      count += kCount;
+    });
     m.count = (S)count;
   }
 #pragma unroll
@@ -63,13 +55,12 @@ __device__ __forceinline__ S over_warp(S v) {
 }
 
 // Mean and squares of a part, [part][2][channels]; how many rows it has follows from its number.
-extern "C" __global__ void __launch_bounds__(1024)
-    bn_moments(const T* x, S* parts, i64 rows, i64 channels, i64 part_rows) {
+extern "C" __global__ void __launch_bounds__(1024) bn_moments(const T* x, S* parts, Bands bands, i64 channels) {
   begin_kernel();
   const int kGroups = X < 32 ? 32 : kRows;  // of threads that shuffles have brought together
   __shared__ S means[kGroups][kWidth], squares[kGroups][kWidth], counts[kGroups];
-  Place at(rows, channels, part_rows);
-  Moments m = own_moments(x, at, channels);
+  Place at(channels);
+  Moments m = own_moments(x, at, bands, channels);
   S count = over_warp(m.count);
 #pragma unroll
   for (int i = 0; i < VEC; ++i) {
@@ -93,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(1024)
   S mean = 0, square = 0;
 #pragma unroll 8
   for (int g = 0; g < kGroups; ++g) mean += counts[g] * means[g][threadIdx.x];
-  mean /= (S)(at.last_row - at.first_row);
+  mean /= (S)bands.rows_of(at.part);
 #pragma unroll 8
   for (int g = 0; g < kGroups; ++g) {
     S apart = means[g][threadIdx.x] - mean;

@@ -4,11 +4,11 @@
 // Sums of g and of g · (x - mean) over a part, [part][2][channels].
 extern "C" __global__ void __launch_bounds__(1024)
     bn_grad_sums(const T* x, const T* dy, const T* more, const T* y, const S* means, const S* vars, const S* scales,
-                 const S* shifts, T* passed, S* parts, i64 rows, i64 channels, i64 part_rows, double epsilon) {
+                 const S* shifts, T* passed, S* parts, Bands bands, i64 channels, double epsilon) {
   begin_kernel();
   const int kAtOnce = kRowsAtOnce, kGroups = X < 32 ? 32 : kRows;
   __shared__ Two shared[kGroups][kWidth];
-  Place at(rows, channels, part_rows);
+  Place at(channels);
   S first[VEC], second[VEC];
 #pragma unroll
   for (int i = 0; i < VEC; ++i) first[i] = second[i] = 0;
@@ -31,9 +31,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         if (PASSED) store(passed + (r + u * kRows) * channels + at.channel, through);
       }
     };
-    i64 r = at.first_row + at.row;
-    for (; r + (kAtOnce - 1) * kRows < at.last_row; r += kAtOnce * kRows) some(r, Count<kAtOnce>());
-    for (; r < at.last_row; r += kRows) some(r, Count<1>());
+    each_row<kAtOnce, true>(at, bands, some);
   }
   for (int d = X; d < 32; d <<= 1)
 #pragma unroll
