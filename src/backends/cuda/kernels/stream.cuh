@@ -205,14 +205,22 @@ __device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4
 #endif
 
 // Which tiles a block has: it is number `stripe` of the stripes that a matrix is cut into, and of the blocks that share
-// the stripe number `lane` of `lanes`: it has tiles lane, lane + lanes, …, `count` of them.
+// the stripe number `lane` of `lanes`: it has every lanes-th of the stripe's tiles, or of so many of them `together`,
+// from number `lane` on: `count` tiles.
 struct Share {
-  int stripe, lane, lanes, count;
-  __device__ __forceinline__ Share(int tiles, int stripes)
-      : stripe((int)blockIdx.x % stripes), lane((int)blockIdx.x / stripes), lanes((int)gridDim.x / stripes) {
-    count = (tiles - lane + lanes - 1) / lanes;
+  int stripe, lane, lanes, together, count;
+  __device__ __forceinline__ Share(int tiles, int stripes, int together_ = 1)
+      : stripe((int)blockIdx.x % stripes),
+        lane((int)blockIdx.x / stripes),
+        lanes((int)gridDim.x / stripes),
+        together(together_) {
+    const int groups = (tiles + together - 1) / together, mine = (groups - lane + lanes - 1) / lanes;
+    const bool last = (groups - 1 - lane) % lanes == 0;  // is mine
+    count = mine * together - (last ? groups * together - tiles : 0);
   }
-  __device__ __forceinline__ int tile(int number) const { return lane + number * lanes; }
+  __device__ __forceinline__ int tile(int number) const {
+    return (lane + number / together * lanes) * together + number % together;
+  }
 };
 
 // Two barriers for each of so many stages: one ends when its tiles have come, the other when as many warps have arrived

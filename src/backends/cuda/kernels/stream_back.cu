@@ -5,8 +5,8 @@
 //   M ≤ 64, R % 8 = 0, C % 32 = 0; parts, w and moments are f32
 //   T  of x and g. f32: products in TF32; bf16 or f16: w is rounded to that for dx
 //   TENSORS, SCALARS, RESULTS, EARLY and update(…) as in kernels/stream_update.cu; tensor WEIGHTS is w
-// A block has 128 rows of w, and every lanes-th tile of 32 columns. Two teams of four warps take turns with the tiles;
-// a warp updates 32 rows, whose part of x stays in registers.
+// A block has 128 rows of w, and every lanes-th pair of tiles of 32 columns. Two teams of four warps take turns with
+// the tiles; a warp updates 32 rows, whose part of x stays in registers.
 
 #define TILE (128 * 128)  // bytes
 #define G_TILE (64 * 32 * (int)sizeof(T))
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   let_next_begin();
   extern __shared__ __align__(1024) unsigned char memory[];
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES, *const read = done + STAGES;
-  const Share share(tiles, stripes);
+  const Share share(tiles, stripes, 2);
   const int first_row = share.stripe * 128;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   prepare_barriers(full, done, STAGES, 4);

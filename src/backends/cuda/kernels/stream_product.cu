@@ -5,7 +5,8 @@
 //   ALONG 0  w[K,N]: a block has UNITS · 32 columns of it, in tiles of 32 rows
 //         1  w[N,K]: a block has 64 rows of it, in tiles of UNITS · 32 columns
 //   EARLY 1  no earlier kernel of the step writes w: its first tiles need not wait for one
-// Where several blocks share a stripe of w, y is parts[lanes][M,N] that stream_sum adds.
+// Where several blocks share a stripe of w, y is parts[lanes][M,N] that stream_sum adds. Down the columns of w a block
+// goes from its last tile to its first: an update has left the end of w in the cache.
 
 #define WARPS (ALONG ? 4 : 8)                                  // that compute; one more brings the tiles
 #define WEIGHTS (ALONG ? UNITS * 64 * 128 : UNITS * 32 * 128)  // bytes of a tile
@@ -81,8 +82,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
 
   if (warp == WARPS) {
     if (lane != 0) return;
+    const auto tile_at = [&](int t) { return share.tile(ALONG ? t : share.count - 1 - t); };
     const auto load_weights = [&](int t) {
-      const int s = t % STAGES, tile = share.tile(t);
+      const int s = t % STAGES, tile = tile_at(t);
       barrier_expect(full + s, WEIGHTS + INPUTS);
       if (ALONG)
         load_tile<true>(weights + s * WEIGHTS, &w, 0, share.stripe * 64, tile * UNITS, full + s);
@@ -91,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
     };
     const auto load_inputs = [&](int t) {
       const int s = t % STAGES;
-      load_tile<false>(inputs + s * INPUTS, &x, 0, 0, share.tile(t) * (ALONG ? UNITS : 1), full + s);
+      load_tile<false>(inputs + s * INPUTS, &x, 0, 0, tile_at(t) * (ALONG ? UNITS : 1), full + s);
     };
     const int first = share.count < STAGES ? share.count : STAGES;
     if (!EARLY) wait_for_earlier();
