@@ -16,7 +16,8 @@ std::string after_text(DType dtype, const After& after) {
 }
 
 Function sum_function(DType part, DType dtype, const After& after) {
-  return {"stream_sum", after_text(dtype, after) + defines({{"PART", type_name(part)}}) + kernel_text("stream_sum")};
+  return {"stream_sum", after_text(dtype, after) + defines({{"PART", type_name(part)}}) + kernel_text("parts") +
+                            kernel_text("stream_sum")};
 }
 
 void add_parts(const Function& sum, const Parts& parts, const void* bias, void* y, std::int64_t m, std::int64_t n) {
@@ -34,7 +35,7 @@ Function tail_function(DType part, DType dtype, const Tail& tail) {
                                       {"PART", type_name(part)},
                                       {"OPERANDS", cat(tail.operands)},
                                       {"COLUMNS", cat(tail.columns ? 1 : 0)}}) +
-                             kernel_text("stream_tail")};
+                             kernel_text("parts") + kernel_text("stream_tail")};
 }
 
 void add_parts(const Function& function, const Parts& parts, const Tail& tail, const TailOperands& o, std::int64_t m,

@@ -21,16 +21,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W values[kItems][VEC];
   W mean = 0;
-  if (CENTRED || kKept)
+  auto load_both = [&](int i, i64 column) { load_values(x + at + column, other + at + column, aligned, values[i]); };
+  if (kKept) each_pack(n, load_both);
+  if (CENTRED)
     each_pack(n, [&](int i, i64 column) {
-      load_values(x + at + column, other + at + column, aligned, values[i]);
+      if (!kKept) load_both(i, column);
 #pragma unroll
       for (int v = 0; v < VEC; ++v) mean += values[i][v];
     });
   mean = CENTRED ? team_sum(mean, shared[0]) / (W)columns : (W)0;
   W squares = 0;
   each_pack(n, [&](int i, i64 column) {
-    if (!kKept) load_values(x + at + column, other + at + column, aligned, values[i]);
+    if (!kKept) load_both(i, column);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) squares += (values[i][v] - mean) * (values[i][v] - mean);
   });
@@ -39,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     W gains[VEC], biases[VEC];
     load_pack(gain + column, aligned, gains);
     if (CENTRED) load_pack(bias + column, aligned, biases);
-    if (!kKept) load_values(x + at + column, other + at + column, aligned, values[i]);
+    if (!kKept) load_both(i, column);
     if (ADDED) store_pack(sums + at + column, aligned, values[i]);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) values[i][v] = (values[i][v] - mean) * rstd * gains[v] + (CENTRED ? biases[v] : (W)0);

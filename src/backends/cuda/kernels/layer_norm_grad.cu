@@ -59,9 +59,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     W normal[kItems][VEC], g[kItems][VEC];
     W sum = 0, dot = 0;
     each_pack(n, [&](int i, i64 column) {
-      W gains[VEC];
       load_pack(x + at + column, aligned, normal[i]);
       load_pack(dy + at + column, aligned, g[i]);
+    });
+    each_pack(n, [&](int i, i64 column) {
+      W gains[VEC];
       load_pack(gain + column, aligned, gains);
 #pragma unroll
       for (int v = 0; v < VEC; ++v) {

@@ -183,9 +183,7 @@ __device__ __forceinline__ T block_sum(T x, T* shared) {
   int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
   if (thread % 32 == 0) shared[thread / 32] = x;
   __syncthreads();
-  T sum = shared[0];
-  for (int w = 1; w < warps; ++w) sum += shared[w];
-  return sum;
+  return warp_sum(thread % 32 < warps ? shared[thread % 32] : (T)0);
 }
 template <class T>
 __device__ __forceinline__ T block_max(T x, T* shared) {
@@ -195,9 +193,7 @@ __device__ __forceinline__ T block_max(T x, T* shared) {
   int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
   if (thread % 32 == 0) shared[thread / 32] = x;
   __syncthreads();
-  T most = shared[0];
-  for (int w = 1; w < warps; ++w) most = (shared[w] > most || shared[w] != shared[w]) ? shared[w] : most;
-  return most;
+  return warp_max(shared[thread % 32 < warps ? thread % 32 : 0]);
 }
 
 // Notes a value that must not be used, unless an earlier kernel did: what goes wrong first is the cause. Number of the

@@ -5,14 +5,15 @@
 //   DLOSS      what it is multiplied with: 0 the number `given`, 1 one element for all rows, 2 one for each
 //   MEAN       the sum of all losses · factor / divisor is written, as a MEAN_TYPE, rounded to MEAN_VIA before
 
-// The sum of what blocks bring. Only the last block gets it.
-__device__ __forceinline__ bool sum_of_blocks(W& x, W* parts, u32* arrived, W* shared) {
+// Whether this block is the last to bring its sum.
+__device__ __forceinline__ bool bring(W x, W* parts, u32* arrived) {
   if (threadIdx.x == 0) parts[blockIdx.x] = x;
-  if (!is_last_block(arrived, gridDim.x)) return false;
-  x = 0;
+  return is_last_block(arrived, gridDim.x);
+}
+__device__ __forceinline__ W sum_of_blocks(const W* parts, W* shared) {
+  W x = 0;
   for (u32 i = threadIdx.x; i < gridDim.x; i += BLOCK) x += __ldcg(parts + i);
-  x = block_sum(x, shared);
-  return true;
+  return block_sum(x, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -22,6 +23,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   begin_kernel();
   __shared__ W shared[4][32];
   W total = 0;
+  bool adds = false;  // this block adds up what all have brought
   for (i64 first = (i64)blockIdx.x * kTeams; first < rows; first += (i64)gridDim.x * kTeams) {
     const i64 row = first + team_number(), at = row * columns, n = row < rows ? columns : 0;
     const i64 label = n ? (i64)labels[row] : 0;
@@ -30,8 +32,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const W scale = DLOSS == 0 ? (W)given : n ? widen<W>(dloss[DLOSS == 1 ? 0 : row]) : (W)0;
     W values[kItems][VEC];
     W most = -infinity();
+    if (kKept) each_pack(n, [&](int i, i64 column) { load_pack(logits + at + column, aligned, values[i]); });
     each_pack(n, [&](int i, i64 column) {
-      load_pack(logits + at + column, aligned, values[i]);
+      if (!kKept) load_pack(logits + at + column, aligned, values[i]);
 #pragma unroll
       for (int v = 0; v < VEC; ++v) most = fmax(most, values[i][v]);
     });
@@ -54,6 +57,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       if (LOSSES) losses[row] = loss;
       total += widen<W>(loss);
     }
+    // Nobody has to wait for the last gradient to learn of the losses.
+    if (MEAN && first + (i64)gridDim.x * kTeams >= rows) {
+      total = block_sum(total, shared[2]);
+      adds = gridDim.x == 1 || bring(total, parts, arrived);
+    }
     if (GRADIENT) {
       const W weight = known ? scale / sum : not_a_number();
       each_pack(n, [&](int i, i64 column) {
@@ -67,9 +75,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
     team_barrier();  // `shared` is used again
   }
-  if (MEAN) {
-    total = block_sum(total, shared[2]);
-    if (gridDim.x > 1 && !sum_of_blocks(total, parts, arrived, shared[3])) return;
+  if (MEAN && adds) {
+    if (gridDim.x > 1) total = sum_of_blocks(parts, shared[3]);
     if (threadIdx.x == 0) *mean = narrow<MEAN_TYPE>(widen<W>(narrow<MEAN_VIA>(total * (W)factor / (W)divisor)));
   }
 }

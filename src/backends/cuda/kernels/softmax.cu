@@ -8,8 +8,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W values[kItems][VEC];
   W most = -infinity();
+  if (kKept) each_pack(n, [&](int i, i64 column) { load_pack(from + at + column, aligned, values[i]); });
   each_pack(n, [&](int i, i64 column) {
-    load_pack(from + at + column, aligned, values[i]);
+    if (!kKept) load_pack(from + at + column, aligned, values[i]);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) most = fmax(most, values[i][v]);
   });
@@ -48,18 +49,19 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
   const i64 row = (i64)blockIdx.x * kTeams + team_number(), at = row * columns, n = row < rows ? columns : 0;
   W ys[kItems][VEC], dys[kItems][VEC];
   W dot = 0;
-  each_pack(n, [&](int i, i64 column) {
+  auto load_both = [&](int i, i64 column) {
     load_pack(y + at + column, aligned, ys[i]);
     load_pack(dy + at + column, aligned, dys[i]);
+  };
+  if (kKept) each_pack(n, load_both);
+  each_pack(n, [&](int i, i64 column) {
+    if (!kKept) load_both(i, column);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) dot += ys[i][v] * dys[i][v];
   });
   dot = team_sum(dot, shared);
   each_pack(n, [&](int i, i64 column) {
-    if (!kKept) {
-      load_pack(y + at + column, aligned, ys[i]);
-      load_pack(dy + at + column, aligned, dys[i]);
-    }
+    if (!kKept) load_both(i, column);
 #pragma unroll
     for (int v = 0; v < VEC; ++v) ys[i][v] *= dys[i][v] - dot;
     store_pack(dx + at + column, aligned, ys[i]);

@@ -2,11 +2,6 @@
 // one part of type PART, y may lie where it lies. Many parts are shared by the block's rows of 32 threads, at most
 // kRows.
 
-template <class P>
-struct __align__(4 * sizeof(P)) Four {
-  P of[4];
-};
-
 extern "C" __global__ void stream_sum(const PART* parts, const T* bias, T* y, i64 numbers, i64 n, int lanes) {
   begin_kernel();
   constexpr int kRows = 8;
@@ -16,12 +11,8 @@ extern "C" __global__ void stream_sum(const PART* parts, const T* bias, T* y, i6
   float sum[4] = {};
   if (at < numbers) {
     const int end = (row + 1) * lanes / rows;
-#pragma unroll 8
-    for (int lane = row * lanes / rows; lane < end; ++lane) {
-      const Four<PART> part = *(const Four<PART>*)(parts + lane * numbers + at);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum[i] += widen<float>(part.of[i]);
-    }
+    for (int lane = row * lanes / rows; lane < end; lane += kAtOnce)
+      add_some(sum, end - lane, [&](int next) { return *(const Four<PART>*)(parts + (lane + next) * numbers + at); });
   }
   if (rows > 1) {
     others[row][threadIdx.x] = {{sum[0], sum[1], sum[2], sum[3]}};

@@ -4,10 +4,6 @@
 
 constexpr int kRows = 64, kPacks = 4, kWidth = 4 * kPacks;
 
-template <class P>
-struct __align__(4 * sizeof(P)) Four {
-  P of[4];
-};
 struct Operands {
   const T* at[2];
 };
@@ -25,12 +21,8 @@ extern "C" __global__ void __launch_bounds__(kRows* kPacks)
 #pragma unroll
     for (int o = 0; o < OPERANDS; ++o) others[o] = *(const Four<T>*)(operands.at[o] + at);
     float total[4] = {};
-#pragma unroll 8
-    for (int lane = 0; lane < lanes; ++lane) {
-      const Four<PART> part = *(const Four<PART>*)(parts + lane * m * n + at);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) total[i] += widen<float>(part.of[i]);
-    }
+    for (int lane = 0; lane < lanes; lane += kAtOnce)
+      add_some(total, lanes - lane, [&](int next) { return *(const Four<PART>*)(parts + (lane + next) * m * n + at); });
     Four<T> stored;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
