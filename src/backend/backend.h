@@ -60,6 +60,9 @@ struct Claim {
   std::vector<ir::PackedPtr> wants;        // per input: the private layout it would like, or null; missing means none
   std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
   ir::Value again;  // one of the forward pass that it can write on its way, too: an output after its others
+  // Where what one kernel wants to know of another's output is only which of its numbers are above 0: the output of
+  // which this one can write that in bits, eight neighbours in a u8, after its others; the input that may be such.
+  int writes_signs = -1, reads_signs = -1;
   double cost = 0;  // seconds, roughly; lower wins among claims that cover as much
   Prepare prepare;
   bool measures = false;  // prepare() times kernels: after those of all others, whose kernels compile meanwhile

@@ -41,6 +41,7 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
   draft.parameters = parameters;
   draft.choices = choices;
   if (backend.fuses()) fuse(draft);
+  read_signs(draft);
   resolve_views(draft);
   choose_layouts(draft);
   return make_plan(std::move(draft));

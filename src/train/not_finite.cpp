@@ -29,6 +29,7 @@ std::string Trainer::find_layer() {
       if (at_.step >= end) break;
       train_batch(careful, batch, totals);
     }
+    totals.settle();  // a device may not have come to the last of them yet
   } catch (const Error& error) {
     found = error.what();
   }

@@ -33,6 +33,12 @@ Tensors residual_block(const Tensors& in) {
   return with_gradients(in, y * in[0] + y * in[3]);
 }
 
+// The first block of a stage of a residual network: two norms are added.
+Tensors two_norms(const Tensors& in) {
+  const Tensor y = relu(batch_norm_train(in[0], in[1], in[2]).y + batch_norm_train(in[3], in[2], in[1]).y);
+  return with_gradients(in, y * in[0] + y * in[3]);
+}
+
 struct Case {
   Shape shape;
   DType dtype;
@@ -61,6 +67,35 @@ TEST(CudaBatchNorm, TakesAlongWhatSurroundsIt) {
     const std::string block = on_cuda(residual_block, inputs_of(c), tolerance);
     expect_kernel(block, "cuda batch_norm+add+relu");
     expect_kernel(block, "cuda batch_norm gradient+add+relu_grad");
+    const std::string two = on_cuda(two_norms, inputs_of(c), c.dtype == bf16 ? 3e-2 : tolerance);
+    expect_kernel(two, "cuda batch_norm+batch_norm+add+relu");
+    expect_no_kernel(two, "cuda batch_norm  <-");
+  }
+}
+
+// So many rows that each block has many bands of them, and an end within one.
+TEST(CudaBatchNorm, ManyRows) {
+  if (!has_cuda()) GTEST_SKIP() << no_cuda();
+  const std::int64_t parts = std::max(1, cuda::gpu().multiprocessors / 2);
+  on_cuda(residual_block, inputs_of({{16 * 64 * parts + 9, 65}, f32}), 1e-4);
+}
+
+// A ReLU's gradient wants to know only what was above 0: bits, also where vectors of numbers cannot be read.
+TEST(CudaBatchNorm, SignsAreReadAsBits) {
+  if (!has_cuda()) GTEST_SKIP() << no_cuda();
+  for (const DType dtype : {f32, bf16}) {
+    Tensors in = inputs_of({{2100, 64}, dtype});
+    const double tolerance = dtype == f32 ? 2e-5 : 2e-2;
+    const auto is_read_as_bits = [](const std::string& text) {
+      EXPECT_NE(text.find("is read as bits"), std::string::npos) << text;
+    };
+    is_read_as_bits(on_cuda(residual_block, in, tolerance));
+    in[0] = concat({values({1}, 5).to(dtype), reshape(in[0], {-1})}, 0);
+    const auto from_the_second_number = [](Tensors t) {
+      t[0] = reshape(t[0].slice({{1, 1 + 2100 * 64}}), {2100, 64});
+      return residual_block(t);
+    };
+    is_read_as_bits(on_cuda(from_the_second_number, in, tolerance));
   }
 }
 

@@ -26,15 +26,26 @@ NormShape shape_of(const ir::Node& node) {
   return {x.shape.numel() / x.shape.back(), x.shape.back(), x.dtype, node.attrs.number("epsilon")};
 }
 
-// ---- forward; in: x, scale, shift (, added); out: y, mean, variance
+// ---- forward; in: x, scale, shift (, added (, scale, shift)); out: y, mean, variance (, mean, variance) (, signs of
+// y)
 
 struct Forward {
   std::vector<ir::NodePtr> followers;  // add, relu
   ir::Value added;
+  ir::NodePtr other;  // the norm that gives it, where that is taken along
   bool relu = false;
 
-  std::string text() const { return cat(added.node ? "+add" : "", relu ? "+relu" : ""); }
+  std::string text() const { return cat(other ? "+batch_norm" : "", added.node ? "+add" : "", relu ? "+relu" : ""); }
 };
+
+// The norm of the same shape whose result, which nobody else reads, is added.
+ir::NodePtr norm_behind(const Site& site, const ir::Value& added) {
+  if (!added.node->is("batch_norm_train") || added.index != 0 || !site.sole_user(added)) return nullptr;
+  return match::is_computed_from({site.root(), 0}, added.node.get()) ? nullptr : added.node;
+}
+
+// Whether a byte can say of eight neighbours which are above 0.
+bool has_bytes_of_signs(const TensorType& x) { return x.shape.back() % 8 == 0; }
 
 // All that can follow, the longest first. Each step is the sole user of the one before.
 std::vector<Forward> followers_of(const Site& site) {
@@ -55,32 +66,58 @@ std::vector<Forward> followers_of(const Site& site) {
     so_far.relu = true;
     found.push_back(so_far);
   }
+  if (so_far.relu && so_far.added.node)
+    if (ir::NodePtr other = norm_behind(site, so_far.added)) {
+      so_far.other = std::move(other);
+      found.push_back(so_far);
+    }
   std::reverse(found.begin(), found.end());
   return found;
 }
 
+struct ForwardCall {
+  NormForwardKernel kernel;
+  NormAfter after;
+
+  void operator()(const RunArgs& args) const {
+    const bool adds = after.adds != NormAfter::nothing, two = after.adds == NormAfter::norm;
+    NormForward call{.x = args.in[0],
+                     .added = adds ? args.in[3] : nullptr,
+                     .norm = {args.in[1], args.in[2], args.out[1], args.out[2]},
+                     .other = {},
+                     .y = args.out[0],
+                     .signs = after.signs ? args.out[two ? 5 : 3] : nullptr};
+    if (two) call.other = {args.in[4], args.in[5], args.out[3], args.out[4]};
+    kernel.run(call, args.scratch);
+  }
+};
+
 Claim forward_claim(const Site& site, const Forward& with) {
-  const bool adds = with.added.node != nullptr;
-  Claim claim = Claim::of(
-      cat("cuda batch_norm", with.text()), site.root(),
-      [shape = shape_of(site.node()), relu = with.relu, adds](const std::vector<Port>&, const std::vector<Port>&) {
-        NormForwardKernel kernel(shape, adds, relu);
-        const std::size_t scratch = kernel.scratch_bytes();
-        return backend::prepared(
-            [kernel = std::move(kernel), adds](const RunArgs& args) {
-              kernel.run({args.in[0], adds ? args.in[3] : nullptr, args.in[1], args.in[2], args.out[0], args.out[1],
-                          args.out[2]},
-                         args.scratch);
-            },
-            scratch);
-      });
+  NormAfter after{.relu = with.relu};
+  if (with.added.node) after.adds = with.other ? NormAfter::norm : NormAfter::value;
+  if (with.other) after.other_epsilon = with.other->attrs.number("epsilon");
+  Claim claim =
+      Claim::of(cat("cuda batch_norm", with.text()), site.root(),
+                [shape = shape_of(site.node()), after](const std::vector<Port>&, const std::vector<Port>& out) {
+                  NormAfter asked = after;
+                  asked.signs = out.back().type.dtype == u8;
+                  ForwardCall call{NormForwardKernel(shape, asked), asked};
+                  const std::size_t scratch = call.kernel.scratch_bytes();
+                  return backend::prepared(std::move(call), scratch);
+                });
   claim.nodes.insert(claim.nodes.end(), with.followers.begin(), with.followers.end());
   if (!with.followers.empty()) claim.outputs[0] = {with.followers.back(), 0};
   claim.in_place = {{0, 0}};
-  if (adds) {
-    claim.inputs.push_back(with.added);
+  if (with.added.node) {
+    claim.inputs.push_back(with.other ? with.other->inputs[0] : with.added);
     claim.in_place.push_back({0, 3});
   }
+  if (with.other) {
+    claim.nodes.push_back(with.other);
+    claim.inputs.insert(claim.inputs.end(), {with.other->inputs[1], with.other->inputs[2]});
+    claim.outputs.insert(claim.outputs.end(), {{with.other, 1}, {with.other, 2}});
+  }
+  if (with.relu && has_bytes_of_signs(site.node().inputs[0].type())) claim.writes_signs = 0;
   return claim;
 }
 
@@ -90,8 +127,8 @@ void claim_forward(const Site& site, std::vector<Claim>& claims) {
   for (const Forward& with : followers_of(site)) claims.push_back(forward_claim(site, with));
 }
 
-// ---- gradient; in: x, dy, scale, mean, variance (, output of the ReLU or shift) (, more); out: dx, dscale, dshift (,
-// what passed the ReLU, or the output of the ReLU again)
+// ---- gradient; in: x, dy, scale, mean, variance (, output of the ReLU, or its signs, or shift) (, more); out: dx,
+// dscale, dshift (, what passed the ReLU, or the output of the ReLU again)
 
 struct Backward {
   std::vector<ir::NodePtr> before;  // relu_grad, add
@@ -148,7 +185,8 @@ struct BackwardCall {
   NormSource source;
 
   void operator()(const RunArgs& args) const {
-    const bool output = source.passing == Passing::output, again = source.passing == Passing::again;
+    const bool output = source.passing == Passing::output || source.passing == Passing::signs;
+    const bool again = source.passing == Passing::again;
     kernel.run({.x = args.in[0],
                 .dy = args.in[1],
                 .more = source.more ? args.in[6] : nullptr,
@@ -168,8 +206,10 @@ struct BackwardCall {
 
 Claim backward_claim(const Site& site, const Backward& with) {
   const NormSource source{with.passing, with.more.node != nullptr, with.passes};
-  const auto prepare = [shape = shape_of(site.node()), source](const std::vector<Port>&, const std::vector<Port>& out) {
+  const auto prepare = [shape = shape_of(site.node()), source](const std::vector<Port>& in,
+                                                               const std::vector<Port>& out) {
     NormSource asked = source;
+    if (source.passing == Passing::output && in[5].type.dtype == u8) asked.passing = Passing::signs;
     asked.again = source.passing == Passing::again && out.size() > 3;
     BackwardCall call{NormBackwardKernel(shape, asked), asked};
     const std::size_t scratch = call.kernel.scratch_bytes();
@@ -180,6 +220,7 @@ Claim backward_claim(const Site& site, const Backward& with) {
   claim.inputs[1] = with.dy;
   claim.in_place = {{0, 1}, {0, 0}};
   if (with.passing != Passing::everywhere) claim.inputs.push_back(with.also);
+  if (with.passing == Passing::output && has_bytes_of_signs(site.node().inputs[0].type())) claim.reads_signs = 5;
   if (with.passing == Passing::again) claim.again = with.before.front()->inputs[0];
   if (with.more.node) claim.inputs.push_back(with.more);
   if (with.passes) {

@@ -71,29 +71,51 @@ NormCut::NormCut(const NormShape& shape, int vec_) : vec(vec_), across(1) {
 
 // ---- forward
 
-NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, bool adds, bool relu)
-    : cut(shape, vec),
-      moments("bn_moments", text_of({"batch_norm_moments"}, shape, cut), begin_of(shape, vec)),
-      apply("bn_apply", text_of({"batch_norm_forward"}, shape, cut, {{"ADD", flag(adds)}, {"RELU", flag(relu)}}),
-            begin_of(shape, vec)) {}
+namespace {
 
-void NormForwardKernel::Variant::run(const NormShape& shape, const NormForward& args, void* scratch) const {
-  const Launch launch{.grid = cut.blocks(), .block = kThreads};
-  moments(launch, args.x, scratch, bands(shape, cut), shape.channels);
-  apply(launch, args.x, args.added, args.scale, args.shift, static_cast<const void*>(scratch), args.y, args.mean,
-        args.var, bands(shape, cut), shape.channels, shape.epsilon);
+// As kernels/batch_norm_forward.cu reads it.
+struct Side {
+  const void *scale, *shift, *parts;
+  void *mean, *var;
+  double epsilon;
+};
+Side side(const NormSide& norm, const void* parts, double epsilon) {
+  return {norm.scale, norm.shift, parts, norm.mean, norm.var, epsilon};
 }
 
-NormForwardKernel::NormForwardKernel(const NormShape& shape, bool adds, bool relu)
-    : shape_(shape), scalar_(shape, 1, adds, relu), vector_(vector_variant<Variant>(shape, adds, relu)) {}
+}  // namespace
+
+NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormAfter& after)
+    : cut(shape, vec),
+      moments("bn_moments", text_of({"batch_norm_moments"}, shape, cut), begin_of(shape, vec)),
+      apply("bn_apply",
+            text_of(
+                {"batch_norm_forward"}, shape, cut,
+                {{"ADD", cat(static_cast<int>(after.adds))}, {"RELU", flag(after.relu)}, {"SIGNS", flag(after.signs)}}),
+            begin_of(shape, vec)) {}
+
+void NormForwardKernel::Variant::run(const NormShape& shape, const NormAfter& after, const NormForward& args,
+                                     void* scratch) const {
+  const Launch launch{.grid = cut.blocks(), .block = kThreads};
+  void* other = static_cast<std::byte*>(scratch) + bytes_of_parts(shape, cut);
+  moments(launch, args.x, scratch, bands(shape, cut), shape.channels);
+  if (after.adds == NormAfter::norm) moments(launch, args.added, other, bands(shape, cut), shape.channels);
+  apply(launch, args.x, args.added, side(args.norm, scratch, shape.epsilon),
+        side(args.other, other, after.other_epsilon), args.y, args.signs, bands(shape, cut), shape.channels);
+}
+
+NormForwardKernel::NormForwardKernel(const NormShape& shape, const NormAfter& after)
+    : shape_(shape), after_(after), scalar_(shape, 1, after), vector_(vector_variant<Variant>(shape, after)) {}
 
 std::size_t NormForwardKernel::scratch_bytes() const {
-  return std::max(bytes_of_parts(shape_, scalar_.cut), vector_ ? bytes_of_parts(shape_, vector_->cut) : 0);
+  const std::size_t parts =
+      std::max(bytes_of_parts(shape_, scalar_.cut), vector_ ? bytes_of_parts(shape_, vector_->cut) : 0);
+  return after_.adds == NormAfter::norm ? 2 * parts : parts;
 }
 
 void NormForwardKernel::run(const NormForward& args, void* scratch) const {
   const bool wide = vector_ && aligned({args.x, args.added, args.y}, shape_, vector_->cut);
-  (wide ? *vector_ : scalar_).run(shape_, args, scratch);
+  (wide ? *vector_ : scalar_).run(shape_, after_, args, scratch);
 }
 
 // ---- gradient
@@ -127,8 +149,9 @@ std::size_t NormBackwardKernel::scratch_bytes() const {
 }
 
 void NormBackwardKernel::run(const NormBackward& args, void* scratch) const {
+  const void* y = source_.passing == Passing::output ? args.y : nullptr;
   const bool wide =
-      vector_ && aligned({args.x, args.dy, args.more, args.y, args.dx, args.passed, args.again}, shape_, vector_->cut);
+      vector_ && aligned({args.x, args.dy, args.more, y, args.dx, args.passed, args.again}, shape_, vector_->cut);
   (wide ? *vector_ : scalar_).run(shape_, source_, args, scratch);
 }
 

@@ -10,7 +10,12 @@
 namespace varve::cuda {
 
 // What the ReLU after a norm lets pass on the way back.
-enum class Passing { everywhere, output, again };  // no ReLU; where its output is above 0; where that is, computed anew
+enum class Passing {
+  everywhere,  // there is none
+  output,      // where its output is above 0
+  again,       // where that is, computed anew
+  signs,       // where it was, as the norm has written in bits
+};
 
 struct NormShape {
   std::int64_t rows, channels;
@@ -26,15 +31,30 @@ struct NormCut {
   std::int64_t blocks() const { return slices * parts; }
 };
 
+// What follows the norm within its kernel.
+struct NormAfter {
+  enum Adds { nothing, value, norm } adds = nothing;
+  bool relu = false;
+  bool signs = false;        // it is written where the ReLU lets pass: eight channels in a byte
+  double other_epsilon = 0;  // of a norm that is added
+};
+
+// Parameters and statistics of a norm.
+struct NormSide {
+  const void *scale, *shift;
+  void *mean, *var;
+};
+
 // y may be the memory of x or of what is added.
 struct NormForward {
-  const void *x, *added, *scale, *shift;
-  void *y, *mean, *var;
+  const void *x, *added;
+  NormSide norm, other;
+  void *y, *signs;
 };
 
 class NormForwardKernel {
  public:
-  NormForwardKernel(const NormShape& shape, bool adds, bool relu);
+  NormForwardKernel(const NormShape& shape, const NormAfter& after);
   std::size_t scratch_bytes() const;
   void run(const NormForward& args, void* scratch) const;
 
@@ -42,17 +62,18 @@ class NormForwardKernel {
   struct Variant {
     NormCut cut;
     Function moments, apply;
-    Variant(const NormShape& shape, int vec, bool adds, bool relu);
-    void run(const NormShape& shape, const NormForward& args, void* scratch) const;
+    Variant(const NormShape& shape, int vec, const NormAfter& after);
+    void run(const NormShape& shape, const NormAfter& after, const NormForward& args, void* scratch) const;
   };
   NormShape shape_;
+  NormAfter after_;
   Variant scalar_;
   std::optional<Variant> vector_;
 };
 
 // dx and `again` may be the memory of any value read; `passed` that of dy, more or y.
 struct NormBackward {
-  const void *x, *dy, *more, *y;
+  const void *x, *dy, *more, *y;  // y, or its signs
   const void *mean, *var, *scale, *shift;
   void *dx, *dscale, *dshift, *passed, *again;
 };

@@ -56,6 +56,20 @@ __device__ __forceinline__ void store(T* to, const Values& v) {
 // As it comes back from memory.
 __device__ __forceinline__ S rounded(S v) { return widen<S>(narrow<T>(v)); }
 
+// Which of eight neighbouring channels are above 0, as bits of a byte: VEC of them from each of a few neighbouring
+// threads.
+__device__ __forceinline__ void store_signs(unsigned char* signs, i64 place, u32 above) {
+  const int kShare = 8 / VEC, lane = (int)threadIdx.x % 32, member = lane % kShare;
+  const u32 team = ((1u << kShare) - 1) << (lane - member);
+  above <<= member * VEC;
+#pragma unroll
+  for (int d = 1; d < kShare; d *= 2) above |= __shfl_xor_sync(team, above, d);
+  if (member == 0) signs[place / 8] = (unsigned char)above;
+}
+__device__ __forceinline__ u32 load_signs(const unsigned char* signs, i64 place) {
+  return (u32)signs[place / 8] >> (place % 8);
+}
+
 __device__ __forceinline__ S inverse_root(S v) { return (S)1 / sqrt(v); }
 
 // A number that is known when the kernel is compiled: of rows whose values are all loaded before the first is used.

@@ -1,0 +1,41 @@
+// A value of which a later kernel wants to know only what is above 0 is kept, or read, as bits for it.
+#include "base/text.h"
+#include "compiler/pipeline.h"
+
+namespace varve::compiler {
+namespace {
+
+constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less stays in the cache
+
+// Eight neighbours in a byte; of the operator that computes the value, with another result.
+ir::Value signs_of(const ir::Value& value) {
+  const ir::NodePtr node = ir::with_inputs(*value.node, value.node->inputs);
+  node->types = {TensorType{u8, {value.type().shape.numel() / 8}}};
+  return {node, 0};
+}
+
+}  // namespace
+
+void read_signs(Draft& draft) {
+  std::unordered_map<ir::Value, std::size_t, ir::ValueHash> writers;
+  for (std::size_t u = 0; u < draft.units.size(); ++u)
+    if (const backend::Claim& claim = draft.units[u].claim; claim.writes_signs >= 0)
+      writers[claim.outputs[static_cast<std::size_t>(claim.writes_signs)]] = u;
+  std::unordered_map<ir::Value, ir::Value, ir::ValueHash> written;
+  for (Unit& reader : draft.units) {
+    if (reader.claim.reads_signs < 0) continue;
+    ir::Value& input = reader.claim.inputs[static_cast<std::size_t>(reader.claim.reads_signs)];
+    const auto writer = writers.find(input);
+    if (writer == writers.end() || input.type().bytes() < kLeastBytes) continue;
+    const auto [signs, is_new] = written.try_emplace(input);
+    if (is_new) {
+      signs->second = signs_of(input);
+      draft.units[writer->second].claim.outputs.push_back(signs->second);
+      draft.explain += cat(input.node->op->name, " ", input.type().str(), " of '", input.node->origin.path,
+                           "' is read as bits on the way back\n");
+    }
+    input = signs->second;
+  }
+}
+
+}  // namespace varve::compiler
