@@ -1,9 +1,19 @@
 #include "bench_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <set>
+
+#include "bench/frameworks.h"
 
 namespace varve::cli {
 namespace {
+
+std::set<std::string> known_modes() {
+  std::set<std::string> modes;
+  for (const bench::Framework& framework : bench::frameworks())
+    for (const auto* some : {&framework.modes, &framework.gpu_modes}) modes.insert(some->begin(), some->end());
+  return modes;
+}
 
 constexpr const char* kSuiteHelp =
     R"(Lists make a sweep: threads=1,2 batch=16,32,64 precision=f32,bf16. Frameworks take turns in rounds, each turn a fresh
@@ -67,7 +77,8 @@ void add_timing(CLI::App& app, SuiteOptions& options) {
       ->capture_default_str();
   app.add_option("--modes", options.modes,
                  "of PyTorch's on a GPU: graph, compile-graph, compile, plain; all unless given")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(CLI::IsMember(known_modes()));
   app.add_flag("--unverified", options.unverified, "compare without checking that all train the same network");
   app.add_option("--json", options.json, "a file to which the records are added, one a line");
 }

@@ -70,6 +70,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
                         Case{"ops softmx", "Did you mean 'softmax'?"},
                         Case{"bench ops matmull", "Did you mean 'matmul'?"},
                         Case{"bench ops threads=0", "threads"},
+                        Case{"bench step modes=eager", "eager not in {compile,"},
                         Case{"", "Examples:"}}) {
     const Result result = varve_command(c.arguments);
     EXPECT_EQ(result.code, 2) << c.arguments;
