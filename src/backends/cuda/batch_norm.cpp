@@ -1,5 +1,5 @@
-// Batch norm in training, with what surrounds it: the addition and ReLU that follow, and on the way back the gradient
-// of that ReLU.
+// Batch norm in training, with what surrounds it: the addition, perhaps of another norm, and ReLU that follow, and on
+// the way back the gradient of that ReLU.
 #include <algorithm>
 
 #include "backends/cuda/batch_norm_kernels.h"
