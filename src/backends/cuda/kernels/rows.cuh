@@ -73,8 +73,7 @@ __device__ __forceinline__ void store_pack(E* to, bool aligned, const W (&from)[
 }
 
 // f(item, first column) for each pack of this thread. What is kept is loaded by a pass of its own: all of it is on its
-// way before the first is used. A team without a row has 0 columns and takes part in the
-// shuffles of its warp.
+// way before the first is used. A team without a row has 0 columns and takes part in the shuffles of its warp.
 template <class F>
 __device__ __forceinline__ void each_pack(i64 columns, F f) {
 #if ITEMS > 0
