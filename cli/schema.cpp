@@ -11,11 +11,6 @@
 namespace varve::cli {
 namespace {
 
-std::string in_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
-
 std::string standard_text(const std::string& standard) { return standard.empty() ? "required" : standard; }
 
 void print_markdown() {
