@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/train/config.h"
 #include "varve/zoo.h"
 
@@ -33,7 +33,7 @@ std::string bash_cases(const std::vector<CommandWords>& commands) {
   std::string text;
   for (const CommandWords& command : commands)
     text += cat("    ", command.name, ") words=\"", joined(command.options, " "),
-                command.configured ? " $networks $settings" : "", "\" ;;\n");
+                command.networks ? " $networks $settings" : "", "\" ;;\n");
   return text;
 }
 
@@ -80,24 +80,33 @@ std::string fish(const std::vector<CommandWords>& commands) {
   for (const CommandWords& command : commands) {
     const std::string when = cat("complete -c varve -n '__fish_seen_subcommand_from ", command.name, "'");
     for (const std::string& option : command.options) text += cat(when, " -l ", option.substr(2), "\n");
-    if (command.configured)
+    if (command.networks)
       text += cat(when, " -a '", joined(networks(), " "), "'\n", when, " -a '", joined(settings(), " "), "'\n");
   }
   return text;
 }
 
-}  // namespace
-
-int completion(const CompletionOptions& options, const std::vector<CommandWords>& commands) {
-  if (options.shell == "bash")
+int run_completion(const std::string& shell, const std::vector<CommandWords>& commands) {
+  if (shell == "bash")
     std::cout << bash(commands);
-  else if (options.shell == "zsh")
+  else if (shell == "zsh")
     std::cout << zsh(commands);
-  else if (options.shell == "fish")
+  else if (shell == "fish")
     std::cout << fish(commands);
   else
-    throw UsageError(cat("unknown shell '", options.shell, "'. Known: bash, zsh, fish."));
+    throw UsageError(cat("unknown shell '", shell, "'. Known: bash, zsh, fish."));
   return kOk;
+}
+
+}  // namespace
+
+void add_completion(Menu& menu) {
+  auto shell = std::make_shared<std::string>();
+  menu.command({.name = "completion",
+                .what = "Print a script that completes varve's words in a shell",
+                .examples = "Example: eval \"$(varve completion bash)\"     in ~/.bashrc"},
+               [shell, menu] { return run_completion(*shell, menu.words()); })
+      .option("shell", *shell, "bash, zsh or fish", {.required = true});
 }
 
 }  // namespace varve::cli

@@ -4,13 +4,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "op_facts.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/op_facts.h"
+#include "cli/text.h"
 #include "varve/ops.h"
 
 namespace varve::cli {
 namespace {
+
+struct OpsOptions {
+  std::vector<std::string> filters;
+  bool json = false;
+  bool markdown = false;
+};
 
 bool contains(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
 
@@ -30,9 +36,7 @@ std::vector<const OpRecord*> chosen_operators(const std::vector<std::string>& fi
   }
   for (std::size_t i = 0; i < filters.size(); ++i) {
     if (used[i]) continue;
-    const std::string meant = nearest(filters[i], known);
-    throw UsageError(cat("no operator or family has '", filters[i], "' in its name.",
-                         meant.empty() ? "" : cat(" Did you mean '", meant, "'?")));
+    throw UsageError(cat("no operator or family has '", filters[i], "' in its name.", did_you_mean(filters[i], known)));
   }
   return found;
 }
@@ -131,9 +135,7 @@ void print_markdown(const std::vector<OpFacts>& all) {
   }
 }
 
-}  // namespace
-
-int ops(const OpsOptions& options) {
+int run_ops(const OpsOptions& options) {
   const std::vector<OpFacts> all = op_facts(chosen_operators(options.filters));
   if (options.json)
     print_json(all);
@@ -142,6 +144,20 @@ int ops(const OpsOptions& options) {
   else
     print_text(all);
   return kOk;
+}
+
+}  // namespace
+
+void add_ops(Menu& menu) {
+  auto options = std::make_shared<OpsOptions>();
+  menu.command({.name = "ops",
+                .what = "List the operators: what each computes, its gradient, who runs it",
+                .examples = "Example: varve ops --markdown > docs/operators.md"},
+               [options] { return run_ops(*options); })
+      .option("filter", options->filters, "only operators with one of these words in name or family")
+      .flag("--json", options->json, "one JSON array")
+      .flag("--markdown", options->markdown, "the page docs/operators.md")
+      .exclusive("--markdown", "--json");
 }
 
 }  // namespace varve::cli

@@ -98,4 +98,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         const std::string& otherwise) {
+  const std::string meant = nearest(word, candidates);
+  return meant.empty() ? otherwise : " Did you mean '" + meant + "'?";
+}
+
 }  // namespace varve

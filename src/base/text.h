@@ -1,4 +1,4 @@
-// Building messages: concatenation, byte counts for people, and "did you mean".
+// Building messages: concatenation, byte counts for people, lists. ("Did you mean" is public: varve/error.h.)
 #pragma once
 
 #include <cstdint>

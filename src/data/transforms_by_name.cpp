@@ -35,8 +35,7 @@ const std::vector<TransformEntry>& table() {
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& word, const std::vector<std::string>& known) {
-  const std::string meant = nearest(word, known);
-  throw Error(cat("unknown ", what, " \"", word, "\".", meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"),
+  throw Error(cat("unknown ", what, " '", word, "'.", did_you_mean(word, known),
                   known.empty() ? " There are none." : cat(" Known: ", quoted_list(known), ".")));
 }
 
@@ -58,7 +57,7 @@ Transform transform_by_name(const std::string& name, const TransformOptions& opt
   }
   for (const auto& [option, value] : options) {
     const auto place = std::find(known.begin(), known.end(), option);
-    if (place == known.end()) refuse(cat("option of transform \"", name, "\""), option, known);
+    if (place == known.end()) refuse(cat("option of transform '", name, "'"), option, known);
     values[static_cast<std::size_t>(place - known.begin())] = value;
   }
   return found.make(values);

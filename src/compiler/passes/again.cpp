@@ -1,6 +1,6 @@
-// What the forward pass computed is often read on the way back as well: the input of a layer, for the gradient of its
-// weights. Where a kernel on the way back reads anyway what such a value was computed from, that kernel writes it once
-// more, just before it is read, and nothing is kept in between.
+// What the forward pass computed is often read in the backward pass as well: the input of a layer, for the gradient of
+// its weights. Where a kernel of the backward pass reads anyway what such a value was computed from, that kernel writes
+// it once more, just before it is read, and nothing is kept in between.
 #include <algorithm>
 
 #include "base/text.h"
@@ -133,7 +133,7 @@ void WritingAgain::consider(std::size_t host, const ir::Value& value) {
   }
   kept_.insert(value);
   draft_.explain += cat(value.node->op->name, " ", value.type().str(), " of '", value.node->origin.path,
-                        "' is written again on the way back\n");
+                        "' is computed again in the backward pass\n");
 }
 
 ir::Value WritingAgain::add_output(std::size_t host, const ir::Value& value, const std::vector<std::size_t>& readers) {

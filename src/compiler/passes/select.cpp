@@ -47,15 +47,16 @@ class Selection {
     if (is_leaf(*node) || is_view(*node) || covered_.count(node.get())) return;
     if (!node->regions.empty()) return add_loop(node, draft);
     std::string refused;
-    for (backend::Claim& claim : claims(node)) {
-      if (!claim.accepted()) {
-        refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
-        continue;
-      }
-      if (!free(claim)) continue;
-      draft.explain += cat(claim.kernel, "  <-  ", describe(*node), "\n", refused);
-      for (const ir::NodePtr& covered : claim.nodes) covered_.insert(covered.get());
-      draft.units.push_back({std::move(claim), nullptr, 0});
+    backend::Claim* best = nullptr;
+    std::vector<backend::Claim> offered = claims(node);
+    for (backend::Claim& claim : offered) {
+      if (claim.accepted() && free(claim) && (!best || is_cheaper(claim, *best))) best = &claim;
+      if (!claim.accepted() && !best) refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
+    }
+    if (best) {
+      draft.explain += cat(best->kernel, "  <-  ", describe(*node), "\n", refused);
+      for (const ir::NodePtr& covered : best->nodes) covered_.insert(covered.get());
+      draft.units.push_back({std::move(*best), nullptr, 0});
       return;
     }
     if (backend_.fuses() && is_fusible(*node)) return;
@@ -69,6 +70,11 @@ class Selection {
     if (const backend::UserKernel* kernel = backend::find_user_kernel(*node->op, backend_.name()))
       all.insert(all.begin(), backend::Claim::of(cat("user ", node->op->name), node, (*kernel)(*node)));
     return all;
+  }
+
+  // Among claims that cover as much. One that states no cost keeps its place in the backend's order.
+  static bool is_cheaper(const backend::Claim& claim, const backend::Claim& than) {
+    return claim.nodes.size() == than.nodes.size() && claim.cost > 0 && than.cost > 0 && claim.cost < than.cost;
   }
 
   bool free(const backend::Claim& claim) const {

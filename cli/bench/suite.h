@@ -1,15 +1,16 @@
-// The commands of `varve bench` that put frameworks side by side.
+// What the commands of `varve bench` that put frameworks side by side have in common.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/record.h"
 #include "bench/sweep.h"
+#include "cli/menu.h"
 
 namespace varve::cli {
 
-// What they have in common.
 struct SuiteOptions {
   bench::SweepText sweep = {};
   int repeat = 3;         // rounds
@@ -27,26 +28,11 @@ struct SuiteOptions {
   std::string command = {};        // as the user wrote it
 };
 
-int bench_step(const SuiteOptions& options);
-int bench_infer(const SuiteOptions& options);
-int bench_parts(const SuiteOptions& options);
-int bench_train(const SuiteOptions& options);
-int bench_ablate(const SuiteOptions& options);
-int bench_quick(const SuiteOptions& options);
-int bench_verify(const SuiteOptions& options);
-int bench_explain(const SuiteOptions& options);
+std::shared_ptr<SuiteOptions> suite_options(const Menu& bench);  // that know the command line
+// The words for what to measure, and for how long.
+void add_sweep(Command& command, SuiteOptions& options);
+void add_timing(Command& command, SuiteOptions& options);
 
-struct CompareRecordsOptions {
-  std::string before = {}, after = {};  // files
-  double tolerance = 0.05;
-};
-int bench_compare(const CompareRecordsOptions& options);
-
-int bench_setup();
-int bench_worker(const std::string& request);
-
-// ---- what they share
 bench::Sweep sweep_of(const SuiteOptions& options, const std::vector<std::string>& standard);
-int verdict(const std::vector<bench::Record>& records);  // the exit code
 
 }  // namespace varve::cli

@@ -1,5 +1,5 @@
 // Operators along rows, over sequences, and over plain memory.
-#include "bench_cases.h"
+#include "cli/bench/cases.h"
 #include "varve/varve.h"
 
 namespace varve::cli {

@@ -1,4 +1,4 @@
-// The benchmark networks written with operators alone: what layers will be built from must be enough for all of them.
+// The benchmark networks written with operators alone: operators must be enough for all of them, without layers.
 #pragma once
 
 #include <functional>

@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
+#include "bench/report/made_up.h"
 #include "bench/report/qualities.h"
 #include "bench/report/sections.h"
 #include "page/markup.h"
-#include "report/made_up.h"
 #include "temporary_folder.h"
 #include "varve/io.h"
 

@@ -1,6 +1,6 @@
 // Convolutions of well-known networks, pooling and batch normalisation.
 #include "base/text.h"
-#include "bench_cases.h"
+#include "cli/bench/cases.h"
 #include "varve/varve.h"
 
 namespace varve::cli {

@@ -7,15 +7,23 @@
 
 #include "base/cpu.h"
 #include "base/text.h"
-#include "bench_cases.h"
-#include "commands.h"
+#include "cli/bench/cases.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "runtime/devices.h"
 #include "runtime/machine.h"
-#include "text.h"
 #include "varve/tensor.h"
 
 namespace varve::cli {
 namespace {
+
+struct BenchOpsOptions {
+  std::vector<std::string> filters;
+  bool json = false;
+  bool list = false;
+  std::string device = "cpu";
+  int threads = 0;
+};
 
 constexpr int kFewest = 10, kMost = 200;
 constexpr double kLongEnough = 0.5;  // seconds of samples, unless the fewest take longer
@@ -84,9 +92,8 @@ std::vector<BenchCase> chosen(const std::vector<std::string>& filters) {
   }
   for (std::size_t i = 0; i < filters.size(); ++i) {
     if (used[i]) continue;
-    const std::string meant = nearest(filters[i], known);
     throw UsageError(cat("no benchmark has '", filters[i], "' in operator or shape.",
-                         meant.empty() ? " See: varve bench ops --list" : cat(" Did you mean '", meant, "'?")));
+                         did_you_mean(filters[i], known, " See: varve bench ops --list")));
   }
   return found;
 }
@@ -168,9 +175,7 @@ void warn_when_busy() {
     std::cerr << "note: this machine is busy (load " << fixed(load, 1) << "): times will be too long\n";
 }
 
-}  // namespace
-
-int bench_ops(const BenchOptions& options) {
+int run_bench_ops(const BenchOpsOptions& options) {
   use_device(options.device, options.threads);
   const std::vector<BenchCase> cases = chosen(options.filters);
   if (options.list) {
@@ -198,6 +203,26 @@ int bench_ops(const BenchOptions& options) {
     }
   }
   return failed ? kFailure : kOk;
+}
+
+}  // namespace
+
+void add_bench_ops(Menu& bench) {
+  auto options = std::make_shared<BenchOpsOptions>();
+  bench
+      .command(
+          {.name = "ops",
+           .what = "Time operators, each as a compiled program, against the machine's measured peak",
+           .examples =
+               "The peak is measured first: fused multiply-adds in registers, and a triad over memory. A row is the\n"
+               "median of at least ten runs after warm-up. Example: varve bench ops conv2d threads=1"},
+          [options] { return run_bench_ops(*options); })
+      .option("filter", options->filters, "only cases with one of these words in operator or shape")
+      .flag("--json", options->json, "one JSON object a line")
+      .flag("--list", options->list, "name the cases, measure nothing")
+      .option("--device", options->device, "where to compute: cpu, cuda or reference")
+      .option("--threads", options->threads, "how many threads; the physical cores unless given",
+              {.least = 1, .most = 1024});
 }
 
 }  // namespace varve::cli

@@ -1,4 +1,4 @@
-#include "bench_cases.h"
+#include "cli/bench/cases.h"
 
 #include "base/text.h"
 #include "varve/varve.h"

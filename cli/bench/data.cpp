@@ -1,4 +1,4 @@
-#include "bench_data.h"
+// `varve bench data`: what the loader delivers, and how short a training step may be before it waits.
 
 #include <algorithm>
 #include <chrono>
@@ -7,12 +7,20 @@
 
 #include "base/text.h"
 #include "bench/clock.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/data.h"
 
 namespace varve::cli {
 namespace {
+
+struct BenchDataOptions {
+  std::string name = "digits";  // as data::load names sets
+  std::int64_t batch = 128;
+  int workers = 1;  // measured with none, one, two, four … up to this many
+  double step = 5;  // milliseconds of the training step that is imitated
+  bool json = false;
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -108,7 +116,8 @@ void print_json(const BenchDataOptions& options, const Case& bench, std::int64_t
 }
 
 // The shortest step for which a batch of unchanged and of changed samples is ready in time.
-std::string verdict(const std::vector<Case>& cases, const std::vector<Throughput>& measured, std::int64_t batch) {
+std::string shortest_steps(const std::vector<Case>& cases, const std::vector<Throughput>& measured,
+                           std::int64_t batch) {
   std::string text;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (i + 1 < cases.size() && cases[i + 1].augmentation == cases[i].augmentation) continue;  // fewer workers
@@ -118,9 +127,7 @@ std::string verdict(const std::vector<Case>& cases, const std::vector<Throughput
   return text;
 }
 
-}  // namespace
-
-int bench_data(const BenchDataOptions& options) {
+int run_bench_data(const BenchDataOptions& options) {
   if (options.batch < 1) throw UsageError(cat("batch: expected 1 or more, got ", options.batch, "."));
   if (options.workers < 0) throw UsageError(cat("workers: expected 0 or more, got ", options.workers, "."));
   if (!(options.step > 0 && options.step <= 1e3))
@@ -148,8 +155,24 @@ int bench_data(const BenchDataOptions& options) {
   std::cout << options.name << " · " << thousands(set.size()) << " samples of " << set.x().str() << " · batch " << batch
             << "\n\n"
             << aligned(rows) << '\n'
-            << verdict(cases, measured, batch);
+            << shortest_steps(cases, measured, batch);
   return kOk;
+}
+
+}  // namespace
+
+void add_bench_data(Menu& bench) {
+  auto options = std::make_shared<BenchDataOptions>();
+  bench
+      .command({.name = "data",
+                .what = "Time the loader, with more and more threads that read ahead, beside a step that is imitated",
+                .examples = "Example: varve bench data cifar10 batch=128 workers=4"},
+               [options] { return run_bench_data(*options); })
+      .option("name", options->name, "the data set")
+      .option("--batch", options->batch, "samples in a batch", {.least = 1, .most = 1000000})
+      .option("--workers", options->workers, "threads at most", {.least = 1, .most = 256})
+      .option("--step", options->step, "milliseconds of the step that is imitated", {.least = 0, .most = 1e6})
+      .flag("--json", options->json, "one JSON object a line");
 }
 
 }  // namespace varve::cli

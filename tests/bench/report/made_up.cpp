@@ -1,4 +1,4 @@
-#include "report/made_up.h"
+#include "bench/report/made_up.h"
 
 #include <algorithm>
 #include <cmath>

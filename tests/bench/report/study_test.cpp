@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "report/made_up.h"
+#include "bench/report/made_up.h"
 #include "varve/error.h"
 
 namespace varve::bench {

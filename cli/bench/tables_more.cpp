@@ -3,8 +3,8 @@
 #include <map>
 
 #include "base/text.h"
-#include "bench_table.h"
-#include "text.h"
+#include "cli/bench/tables.h"
+#include "cli/text.h"
 
 namespace varve::cli {
 namespace {

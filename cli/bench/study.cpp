@@ -1,3 +1,4 @@
+// `varve bench study`.
 #include <filesystem>
 #include <iostream>
 
@@ -5,13 +6,33 @@
 #include "base/text.h"
 #include "bench/machine_facts.h"
 #include "bench/study.h"
-#include "bench_report.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/io.h"
 
 namespace varve::cli {
 namespace {
+
+struct BenchStudyOptions {
+  std::string name = "";
+  std::string workloads = "", frameworks = "", threads = "", batch = "", device = "";  // lists with commas
+  int runs = 0;                                                                        // 0: as many as the study made
+  int epochs = 0;                                                                      // 0: the study's
+  std::string json = "";      // records, kept and resumed; "": named after the study
+  std::string markdown = "";  // the tables as a file
+  bool plan = false;          // list what would be measured
+  std::string command = "";
+};
+
+constexpr const char* kBenchStudyExamples =
+    R"(Studies: shatnawi2018 (threads × data set, seconds to equal accuracy), kabakus2020 (training time, testing time and
+accuracy of three networks over ten runs), shi2016 (six networks by threads and by batch size). What the json file
+holds already is not measured again, so that a run which was stopped goes on where it was.
+
+Examples:
+  varve bench study shi2016 --plan                       what would be measured
+  varve bench study kabakus2020 runs=3 workloads=fnn-mnist,lstm-imdb
+  varve bench study shi2016 threads=1,2 frameworks=varve,torch json=shi.jsonl)";
 
 bench::StudyChoices choices_of(const BenchStudyOptions& options) {
   bench::StudyChoices choices;
@@ -63,9 +84,7 @@ void measure(const BenchStudyOptions& options, const bench::StudyPlan& plan, con
   }
 }
 
-}  // namespace
-
-int bench_study(const BenchStudyOptions& options) {
+int run_bench_study(const BenchStudyOptions& options) {
   const auto [study, plan] = asked_for(options);
   const std::string path = options.json.empty() ? study.name + ".jsonl" : options.json;
   const auto read = [&] {
@@ -91,6 +110,30 @@ int bench_study(const BenchStudyOptions& options) {
   for (const std::string& finding : study.found) std::cout << "The study found: " << finding << '\n';
   if (!options.markdown.empty()) save_text(options.markdown, markdown);
   return kOk;
+}
+
+}  // namespace
+
+void add_bench_study(Menu& bench) {
+  auto options = std::make_shared<BenchStudyOptions>();
+  options->command = bench.line();
+  bench
+      .command({.name = "study",
+                .what = "Run a published study's whole protocol and print its tables",
+                .examples = kBenchStudyExamples},
+               [options] { return run_bench_study(*options); })
+      .option("name", options->name, "shatnawi2018, kabakus2020 or shi2016", {.required = true})
+      .option("--workloads", options->workloads, "some of the study's")
+      .option("--frameworks", options->frameworks, "varve, torch and keras-tensorflow unless given")
+      .option("--threads", options->threads, "the study's unless given, as far as there are cores")
+      .option("--batch", options->batch, "sizes; the study's unless given, on a CPU up to four times its own")
+      .option("--device", options->device, "cpu, cuda or both")
+      .option("--runs", options->runs, "repetitions; as many as the study made unless given",
+              {.least = 1, .most = 1000})
+      .option("--epochs", options->epochs, "of each training; the study's unless given", {.least = 1, .most = 100000})
+      .option("--json", options->json, "a file for the records; the study's name with .jsonl unless given")
+      .option("--markdown", options->markdown, "a file for the tables")
+      .flag("--plan", options->plan, "list what would be measured, measure nothing");
 }
 
 }  // namespace varve::cli

@@ -5,10 +5,10 @@
 #include "bench/compare.h"
 #include "bench/explain.h"
 #include "bench/setup.h"
-#include "bench_suite.h"
-#include "bench_table.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/bench/suite.h"
+#include "cli/bench/tables.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 
 namespace varve::cli {
 namespace {
@@ -32,9 +32,7 @@ void print_explanation(const bench::Explanation& e, int most) {
   for (std::size_t i = 0; i < e.gaps.size(); ++i) std::cout << i + 1 << ". " << e.gaps[i] << '\n';
 }
 
-}  // namespace
-
-int bench_explain(const SuiteOptions& options) {
+int explain(const SuiteOptions& options) {
   if (options.sweep.workloads.empty())
     throw UsageError("explain needs the name of a workload: varve bench explain fcn5");
   const bench::Sweep sweep = sweep_of(options, {"varve"});
@@ -42,9 +40,13 @@ int bench_explain(const SuiteOptions& options) {
   return kOk;
 }
 
-int bench_compare(const CompareRecordsOptions& options) {
-  const bench::Changes found = bench::compare(bench::load_records(options.before), bench::load_records(options.after),
-                                              {.tolerance = options.tolerance});
+struct CompareOptions {
+  std::string before = {}, after = {};  // files
+  double tolerance = 0.05;
+};
+int compare(const CompareOptions& options) {
+  const bench::Changes found = bench::compare(bench::load_records(options.before),
+                                                 bench::load_records(options.after), {.tolerance = options.tolerance});
   std::vector<std::vector<std::string>> rows = {{"", "what", "before", "after", "ratio", "measured"}};
   for (const bench::Change& c : found.changes)
     rows.push_back({c.kind == bench::Change::Kind::better ? "better" : "WORSE", c.what, c.before_text, c.after_text,
@@ -60,9 +62,48 @@ int bench_compare(const CompareRecordsOptions& options) {
   return found.regressed() ? kFailure : kOk;
 }
 
-int bench_setup() {
+int setup() {
   bench::setup_peers({}, std::cout);
   return kOk;
+}
+
+}  // namespace
+
+void add_bench_explain(Menu& bench) {
+  const auto options = suite_options(bench);
+  Command command = bench.command({.name = "explain",
+                                   .what = "Say why a step takes its time: operators against the machine's floor",
+                                   .examples = "Example: varve bench explain resnet50 rows=40"},
+                                  [options] { return explain(*options); });
+  add_sweep(command, *options);
+  command.option("--rows", options->rows, "of the table", {.least = 1, .most = 100000});
+}
+
+constexpr const char* kCompareExamples =
+    R"(Time has changed when the 95% interval of the ratio leaves out 1 and the medians differ by more than the tolerance.
+The exit code is 1 when Varve has become slower, larger, less accurate, or fails where it did not.
+
+Example: varve bench compare old.jsonl new.jsonl)";
+
+void add_bench_compare(Menu& bench) {
+  auto options = std::make_shared<CompareOptions>();
+  bench
+      .command({.name = "compare",
+                .what = "Say what changed beyond noise between two files of records",
+                .examples = kCompareExamples},
+               [options] { return compare(*options); })
+      .option("old", options->before, "records", {.required = true})
+      .option("new", options->after, "records", {.required = true})
+      .option("--tolerance", options->tolerance, "relative change of time that is noise in any case",
+              {.least = 0, .most = 10});
+}
+
+void add_bench_setup(Menu& bench) {
+  bench.command({.name = "setup",
+                 .what = "Install the other frameworks in a virtual environment, from PyPI",
+                 .examples = "Example: varve bench setup\nIt goes to ~/.cache/varve/peers. VARVE_PEERS_PYTHON names "
+                             "another Python instead."},
+                setup);
 }
 
 }  // namespace varve::cli

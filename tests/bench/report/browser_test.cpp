@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "bench/report/made_up.h"
 #include "bench/report/report.h"
-#include "report/made_up.h"
 #include "temporary_folder.h"
 
 namespace varve::bench {

@@ -1,10 +1,10 @@
-#include "bench_table.h"
+#include "cli/bench/tables.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/text.h"
-#include "text.h"
+#include "cli/text.h"
 
 namespace varve::cli {
 namespace {
@@ -49,7 +49,7 @@ std::string memory_cell(const Row& row) {
   return fixed(static_cast<double>(varve->second->peak_bytes) / static_cast<double>(against->peak_bytes), 2);
 }
 
-std::string verdict(const std::vector<Row>& rows) {
+std::string who_won(const std::vector<Row>& rows) {
   int won = 0, lost = 0, even = 0;
   for (const Row& row : rows) {
     const Record* best = best_peer(row);
@@ -114,7 +114,7 @@ std::string comparison_table(const std::vector<Record>& records) {
     if (peers) table.back().push_back(ratio_cell(row));
     table.back().push_back(memory_cell(row));
   }
-  return aligned(table) + verdict(rows) + (notes.empty() ? "" : notes + "\n") + busy_note(records);
+  return aligned(table) + who_won(rows) + (notes.empty() ? "" : notes + "\n") + busy_note(records);
 }
 
 std::string percentile_table(const std::vector<Record>& records) {
