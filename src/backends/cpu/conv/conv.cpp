@@ -43,7 +43,7 @@ backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int thre
 
 namespace {
 
-void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
+void claim_plain_conv(const backend::Site& site, std::vector<Claim>& claims) {
   const ConvCall call = conv_call(site.node());
   claims.push_back(Claim::of(cat("plain ", name(call.pass)), site.root(),
                              [call, setting = Setting::now()](const std::vector<Port>&, const std::vector<Port>& out) {
@@ -67,7 +67,7 @@ void add_conv_claims(ClaimMap& map) {
 #ifdef VARVE_HAS_ONEDNN
     map[op].push_back(claim_dnn_conv);
 #endif
-    map[op].push_back(claim_plain);
+    map[op].push_back(claim_plain_conv);
   }
 }
 

@@ -17,7 +17,7 @@ using backend::RunArgs;
 
 constexpr std::int64_t kManyPixels = 8192;  // measured: below, the convolution is as fast
 
-std::string refusal_of(const ConvCall& call, DType dtype) {
+std::string pointwise_refusal(const ConvCall& call, DType dtype) {
   const ConvShape& s = call.shape;
   if (dtype != f32) return varve::name(dtype);
   if (call.empty) return "an empty tensor";
@@ -33,7 +33,7 @@ std::string refusal_of(const ConvCall& call, DType dtype) {
 void claim_pointwise(const backend::Site& site, std::vector<Claim>& claims) {
   const ConvCall call = conv_call(site.node());
   const char* const kernel = "onednn matmul of pixels";
-  if (const std::string refusal = refusal_of(call, site.node().types[0].dtype); !refusal.empty())
+  if (const std::string refusal = pointwise_refusal(call, site.node().types[0].dtype); !refusal.empty())
     return claims.push_back(Claim::no(kernel, refusal));
   claims.push_back(
       Claim::of(kernel, site.root(),

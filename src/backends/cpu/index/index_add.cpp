@@ -12,7 +12,7 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kColumns = 256;  // that are summed at a time, on the stack
+constexpr std::int64_t kSummedColumns = 256;  // that are summed at a time, on the stack
 
 // y[o, indices[j], :] += updates[o, j, :]
 struct Scatter {
@@ -44,9 +44,9 @@ template <class T, class Key>
 void add_segment(T* row, const T* updates, std::int64_t inner, const Keyed<Key>* begin, const Keyed<Key>* end,
                  const Keyed<Key>* last) {
   constexpr std::int64_t kAhead = 12, kLine = 64 / static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t first = 0; first < inner; first += kColumns) {
-    const std::int64_t width = std::min(kColumns, inner - first);
-    Sum<T> sums[kColumns];
+  for (std::int64_t first = 0; first < inner; first += kSummedColumns) {
+    const std::int64_t width = std::min(kSummedColumns, inner - first);
+    Sum<T> sums[kSummedColumns];
     for (std::int64_t i = 0; i < width; ++i) sums[i] = cast_to<Sum<T>>(element(row, first + i));
     for (const Keyed<Key>* item = begin; item != end; ++item) {
       const T* update = updates + static_cast<std::int64_t>(item->place) * inner + first;
@@ -155,11 +155,11 @@ void put(const Put& p, const RunArgs& args) {
     sums = y;
   else
     sums = static_cast<float*>(args.scratch);
-  const std::int64_t inner = p.y.inner, strips = (inner + kColumns - 1) / kColumns;
-  parallel_for(p.y.outer * strips, grain_for((p.y.size + p.count) * std::min(inner, kColumns)),
+  const std::int64_t inner = p.y.inner, strips = (inner + kSummedColumns - 1) / kSummedColumns;
+  parallel_for(p.y.outer * strips, grain_for((p.y.size + p.count) * std::min(inner, kSummedColumns)),
                [&](std::int64_t first, std::int64_t last) {
                  each_row(first, last, strips, [&](std::int64_t o, std::int64_t strip) {
-                   const std::int64_t begin = strip * kColumns, end = std::min(begin + kColumns, inner);
+                   const std::int64_t begin = strip * kSummedColumns, end = std::min(begin + kSummedColumns, inner);
                    const std::int64_t slab = o * p.y.size * inner;
                    for (std::int64_t k = 0; k < p.y.size; ++k)
                      for (std::int64_t i = slab + k * inner + begin; i < slab + k * inner + end; ++i)

@@ -46,7 +46,7 @@ void claim_loss(const Site& site, std::vector<Claim>& claims) {
                              }));
 }
 
-void claim_gradient(const Site& site, std::vector<Claim>& claims) {
+void claim_cross_entropy_gradient(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = row_refusal(site.node().inputs[0].type());
   if (!refusal.empty()) return claims.push_back(Claim::no("rows cross_entropy gradient", refusal));
   Claim claim = Claim::of("rows cross_entropy gradient", site.root(),
@@ -93,7 +93,7 @@ void claim_loss_with_gradient(const Site& site, std::vector<Claim>& claims) {
 
 void add_cross_entropy_claims(ClaimMap& map) {
   map["softmax_cross_entropy"] = {claim_loss_with_gradient, claim_loss};
-  map["softmax_cross_entropy_grad"] = {claim_gradient};
+  map["softmax_cross_entropy_grad"] = {claim_cross_entropy_gradient};
 }
 
 }  // namespace varve::cpu

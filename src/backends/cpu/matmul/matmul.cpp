@@ -11,7 +11,7 @@ using backend::Claim;
 using backend::Memory;
 using backend::Port;
 
-void claim_plain(const backend::Site& site, std::vector<Claim>& claims) {
+void claim_plain_matmul(const backend::Site& site, std::vector<Claim>& claims) {
   Claim claim = Claim::of(
       "plain matmul", site.root(),
       [transposes = transposes_of(site.node()), setting = Setting::now()](const std::vector<Port>& in,
@@ -36,7 +36,7 @@ void add_matmul_claims(ClaimMap& map) {
 #ifdef VARVE_HAS_ONEDNN
   offers.insert(offers.end(), {claim_dnn_dense, claim_dnn_packed, claim_dnn_matmul});
 #endif
-  offers.push_back(claim_plain);
+  offers.push_back(claim_plain_matmul);
 }
 
 }  // namespace varve::cpu

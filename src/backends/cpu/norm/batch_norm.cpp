@@ -1,5 +1,6 @@
 // Batch norm in training, with what surrounds it: the addition and ReLU that follow, and in the backward pass the
 // gradient of that ReLU. f32 and bf16; other types are decomposed.
+#include "backends/cpu/common/floats.h"
 #include "backends/cpu/norm/batch_norm_kernels.h"
 
 #include "backends/cpu/common/loops.h"
@@ -22,9 +23,6 @@ BatchNormKernel kernel_for(const ir::Node& node) {
   const TensorType& x = node.inputs[0].type();
   return {{x.shape.numel() / x.shape.back(), x.shape.back()}, x.dtype, node.attrs.number("epsilon")};
 }
-
-const float* floats(const void* data) { return static_cast<const float*>(data); }
-float* floats(void* data) { return static_cast<float*>(data); }
 
 // ---- forward; in: x, scale, shift (, added); out: y, mean, variance
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backends/cpu/common/cache.h"
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/common/scratch.h"
 #include "base/threads.h"
 
@@ -15,9 +16,7 @@ namespace {
 constexpr std::int64_t kNarrow = 64;             // columns below which several rows make a line
 constexpr std::int64_t kSliceBytes = 128 << 10;  // at least, to be worth a thread's while
 constexpr std::int64_t kMostSlices = 64;
-constexpr std::int64_t kChannels = 64;  // whose results are put together at a time
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+constexpr std::int64_t kNormChannels = 64;  // whose results are put together at a time
 
 }  // namespace
 
@@ -100,8 +99,8 @@ void BatchNormKernel::each_result(const Scratch& scratch, std::int64_t first, st
 
 void BatchNormKernel::finish_moments(const Scratch& scratch, float* mean, float* var) const {
   const double share = 1 / static_cast<double>(shape_.rows);
-  parallel_for(shape_.columns, kChannels, [&](std::int64_t begin, std::int64_t end) {
-    double centre[kChannels] = {}, squares[kChannels] = {};
+  parallel_for(shape_.columns, kNormChannels, [&](std::int64_t begin, std::int64_t end) {
+    double centre[kNormChannels] = {}, squares[kNormChannels] = {};
     each_result(scratch, begin, end - begin, [&](std::int64_t k, const Slice& part, double own, double) {
       centre[k] += static_cast<double>(part.lines) * share * own;
     });
@@ -157,8 +156,8 @@ void BatchNormKernel::forward(const BatchNormForward& args, void* memory) const 
 // dshift = Σ g, dscale = Σ g·(x - mean)·rstd; dx = gain·(g - dshift/n - (x - mean)·rstd·dscale/n)
 void BatchNormKernel::finish_sums(const Scratch& scratch, const BatchNormBackward& args) const {
   const double share = 1 / static_cast<double>(shape_.rows);
-  parallel_for(shape_.columns, kChannels, [&](std::int64_t begin, std::int64_t end) {
-    double sum[kChannels] = {}, product[kChannels] = {};
+  parallel_for(shape_.columns, kNormChannels, [&](std::int64_t begin, std::int64_t end) {
+    double sum[kNormChannels] = {}, product[kNormChannels] = {};
     each_result(scratch, begin, end - begin, [&](std::int64_t k, const Slice&, double own_sum, double own_product) {
       sum[k] += own_sum;
       product[k] += own_product;

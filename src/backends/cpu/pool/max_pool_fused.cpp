@@ -235,7 +235,9 @@ void claim_spread(const Site& site, const ir::NodePtr& grad, const ir::NodePtr& 
   claims.push_back(pattern.claim(false));
 }
 
-void claim_gradient(const Site& site, std::vector<Claim>& claims) { claim_spread(site, site.root(), nullptr, claims); }
+void claim_max_pool_gradient(const Site& site, std::vector<Claim>& claims) {
+  claim_spread(site, site.root(), nullptr, claims);
+}
 
 void claim_dropped_gradient(const Site& site, std::vector<Claim>& claims) {
   const ir::Value dropped{site.root(), 0};
@@ -248,7 +250,7 @@ void claim_dropped_gradient(const Site& site, std::vector<Claim>& claims) {
 void add_fused_max_pool_claims(ClaimMap& map) {
   const auto first = [&](const char* op, ClaimFn claim) { map[op].insert(map[op].begin(), std::move(claim)); };
   first("max_pool2d", claim_largest);
-  first("max_pool2d_grad", claim_gradient);
+  first("max_pool2d_grad", claim_max_pool_gradient);
   first("dropout", claim_dropped_gradient);
 }
 

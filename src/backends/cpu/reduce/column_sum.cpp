@@ -42,7 +42,7 @@ Prepared sum_columns(std::int64_t rows, std::int64_t columns) {
       sums.scratch_bytes());
 }
 
-std::string refusal_of(const ir::Node& node) {
+std::string column_sum_refusal(const ir::Node& node) {
   constexpr std::int64_t kFewest = 64;
   const TensorType& in = node.inputs[0].type();
   if ((in.dtype != f32 && in.dtype != bf16) || node.types[0].dtype != in.dtype) return name(in.dtype);
@@ -58,7 +58,7 @@ std::string refusal_of(const ir::Node& node) {
 }
 
 void claim_sum(const Site& site, std::vector<Claim>& claims) {
-  const std::string refusal = refusal_of(site.node());
+  const std::string refusal = column_sum_refusal(site.node());
   if (!refusal.empty()) return claims.push_back(Claim::no("columns sum", refusal));
   const TensorType& in = site.node().inputs[0].type();
   const std::int64_t columns = site.node().types[0].shape.numel(), rows = in.shape.numel() / columns;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/common/scratch.h"
 #include "backends/cpu/tile/reduction.h"
 #include "backends/cpu/tile/worker.h"
@@ -10,8 +11,6 @@ namespace {
 
 constexpr std::int64_t kItemsWanted = 64;       // enough for as many threads to share
 constexpr std::int64_t kPointsPerItem = 16384;  // below this a partial result costs more than it spreads
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Reduction make_reduction(const Group& group, const Job& job, int output) {
   const Reduce op = group.reduce[at(output)];

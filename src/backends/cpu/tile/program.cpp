@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/tile/liveness.h"
 #include "base/convert.h"
 #include "base/text.h"
@@ -13,8 +14,6 @@ namespace varve::cpu {
 namespace {
 using expr::Instr;
 using expr::Prim;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t constant_bits(double value, DType compute) {
   if (compute == DType::f64) return std::bit_cast<std::int64_t>(value);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backends/cpu/common/cache.h"
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/common/scratch.h"
 #include "backends/cpu/tile/program.h"
 #include "backends/cpu/tile/reduction.h"
@@ -18,8 +19,6 @@ namespace {
 
 constexpr std::int64_t kRegisterBytes = 24 << 10;  // of L1, shared by all tile registers
 constexpr std::int64_t kPointsPerThread = 16384;   // below two of these the calling thread is faster alone
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // As large as all registers fit into L1: long loops, few calls.
 std::int64_t tile_points(const Group& group) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/common/scratch.h"
 
 namespace varve::cpu {
@@ -10,8 +11,6 @@ namespace {
 
 // Tiles added in the compute type before the sums move on to double: keeps the error of long f32 columns small.
 constexpr int kTilesPerFlush = 64;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -32,9 +32,9 @@ struct BlockProducts {
 };
 
 // y from x, and dx from dy, which differ in what is gathered and in how the weights are read.
-class Sliding final : public Convolution {
+class SlidingDirect final : public Convolution {
  public:
-  Sliding(ConvPass pass, const ConvShape& s, DType dtype, int workers)
+  SlidingDirect(ConvPass pass, const ConvShape& s, DType dtype, int workers)
       : shape_(s),
         backward_(pass == ConvPass::input_grad),
         bytes_(element_bytes(dtype)),
@@ -115,9 +115,9 @@ class Sliding final : public Convolution {
 };
 
 // dw = Σ dyᵀ · patches of x
-class WeightGradient final : public Convolution {
+class DirectWeightGradient final : public Convolution {
  public:
-  WeightGradient(const ConvShape& s, DType dtype, int workers)
+  DirectWeightGradient(const ConvShape& s, DType dtype, int workers)
       : shape_(s),
         bytes_(element_bytes(dtype)),
         gather_(Gather::forward(s)),
@@ -192,8 +192,8 @@ std::int64_t image_blocks(const ConvShape& shape) {
 
 std::unique_ptr<Convolution> convolution(ConvPass pass, const ConvShape& shape, DType dtype, int workers) {
   if (shape.in_group() == 1) return depthwise(pass, shape, dtype, workers);
-  if (pass == ConvPass::weight_grad) return std::make_unique<WeightGradient>(shape, dtype, workers);
-  return std::make_unique<Sliding>(pass, shape, dtype, workers);
+  if (pass == ConvPass::weight_grad) return std::make_unique<DirectWeightGradient>(shape, dtype, workers);
+  return std::make_unique<SlidingDirect>(pass, shape, dtype, workers);
 }
 
 }  // namespace varve::cpu::plain

@@ -115,9 +115,9 @@ class Forward final : public BiasedConvolution {
 };
 
 // dw: sums over blocks of images, then together in order.
-class WeightGradient final : public BiasedConvolution {
+class FewChannelsWeightGradient final : public BiasedConvolution {
  public:
-  WeightGradient(const ConvShape& s, int workers)
+  FewChannelsWeightGradient(const ConvShape& s, int workers)
       : shape_(s),
         kernels_(few_channels_kernels()),
         padded_{s},
@@ -213,7 +213,7 @@ std::string few_channels_refusal(ConvPass pass, const ConvShape& s, DType dtype)
 
 std::unique_ptr<BiasedConvolution> few_channels_convolution(ConvPass pass, const ConvShape& shape, bool relu,
                                                             int workers) {
-  if (pass == ConvPass::weight_grad) return std::make_unique<WeightGradient>(shape, workers);
+  if (pass == ConvPass::weight_grad) return std::make_unique<FewChannelsWeightGradient>(shape, workers);
   return std::make_unique<Forward>(shape, relu, workers);
 }
 

@@ -11,9 +11,9 @@ constexpr std::int64_t kGrain = 8;  // tiles or filters that one thread takes at
 
 // dw: the forward pass read backwards. Tiles are the terms of the sums, so a chunk of them is transformed by all
 // workers, which then share the positions.
-class WeightGradient final : public BiasedConvolution {
+class WinogradWeightGradient final : public BiasedConvolution {
  public:
-  WeightGradient(const ConvShape& s, const WinogradOptions& options)
+  WinogradWeightGradient(const ConvShape& s, const WinogradOptions& options)
       : shape_(s),
         options_(options),
         kernels_(winograd_kernels(options.size, options.dtype)),
@@ -110,7 +110,7 @@ class WeightGradient final : public BiasedConvolution {
 }  // namespace
 
 std::unique_ptr<BiasedConvolution> winograd_weight_gradient(const ConvShape& shape, const WinogradOptions& options) {
-  return std::make_unique<WeightGradient>(shape, options);
+  return std::make_unique<WinogradWeightGradient>(shape, options);
 }
 
 }  // namespace varve::cpu::plain
