@@ -52,7 +52,7 @@ TEST(CpuClassLoss, LossAndAllGradientsInOneKernel) {
 }
 
 // Too much for the reference: against the parts, which are taken where somebody reads the logits.
-class CpuClassLossBlocks : public testing::TestWithParam<bool> {};
+class CpuClassLossBlocks : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Turned, CpuClassLossBlocks, testing::Bool());
 
 TEST_P(CpuClassLossBlocks, AreMany) {

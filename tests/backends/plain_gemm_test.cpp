@@ -12,12 +12,12 @@
 namespace varve::cpu::plain {
 namespace {
 
-struct Case {
+struct GemmCase {
   std::int64_t m, n, k;
   bool transposed_a, transposed_b, turned_c;
 };
 
-Product product_of(const Case& c) {
+Product product_of(const GemmCase& c) {
   const auto strides = [](std::int64_t rows, std::int64_t columns, bool transposed) {
     return transposed ? MatrixStrides{{}, 1, rows} : MatrixStrides{{}, columns, 1};
   };
@@ -70,8 +70,8 @@ constexpr std::array<std::array<std::int64_t, 3>, 12> kSizes = {{{1, 1, 1},
                                                                  {2, 700, 1},
                                                                  {33, 31, 0}}};
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<GemmCase> cases() {
+  std::vector<GemmCase> all;
   for (const auto& [m, n, k] : kSizes)
     for (int transposed = 0; transposed < 8; ++transposed)
       all.push_back({m, n, k, (transposed & 1) != 0, (transposed & 2) != 0, (transposed & 4) != 0});
@@ -85,7 +85,7 @@ std::vector<float> run(const Gemm& gemm, const Operands& in) {
   return c;
 }
 
-class GemmSizes : public testing::TestWithParam<Case> {};
+class GemmSizes : public ::testing::TestWithParam<GemmCase> {};
 
 TEST_P(GemmSizes, IsTheSumOfProducts) {
   const Operands in(product_of(GetParam()));
@@ -145,7 +145,7 @@ TEST_P(GemmSizes, HandsOutEveryElementOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmSizes, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(All, GemmSizes, ::testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace varve::cpu::plain

@@ -98,6 +98,8 @@ inline std::vector<double> pseudo_randoms(std::int64_t n, std::int64_t seed = 0)
   return values;
 }
 
+inline expr::Expr x(int index) { return expr::Expr::input(index); }
+
 inline bool close(double got, double want, double rtol, double atol) {
   if (std::isnan(want)) return std::isnan(got);
   if (std::isinf(want) || std::isinf(got)) return got == want;

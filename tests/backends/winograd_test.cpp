@@ -22,13 +22,13 @@ std::vector<T> run(ConvPass pass, const ConvShape& s, const WinogradOptions& opt
   return run(*winograd(pass, s, options), first, second, size, bias);
 }
 
-constexpr WinogradSize kSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
-constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
+constexpr WinogradSize kTileSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
+constexpr ConvPass kWinogradPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
 
 void check_every_pass() {
   const Sizes shapes[] = {{2, 11, 13, 19, 37}, {17, 7, 8, 3, 5}, {1, 16, 9, 32, 70}};
-  for (const WinogradSize size : kSizes)
-    for (const ConvPass pass : kPasses)
+  for (const WinogradSize size : kTileSizes)
+    for (const ConvPass pass : kWinogradPasses)
       for (const Sizes& sizes : shapes)
         for (const auto& [before, after] : {std::pair{0, 0}, {size.kernel() / 2, size.kernel() / 2}, {1, 3}}) {
           const ConvShape s = shape_of(sizes, size.kernel(), before, after);
@@ -60,7 +60,7 @@ TEST(Winograd, BiasAndReluAndNan) {
 
 TEST(Winograd, Bf16ImagesAreSummedInF32) {
   const ConvShape s = shape_of({3, 9, 8, 21, 35}, 5, 2, 2);
-  for (const ConvPass pass : kPasses) {
+  for (const ConvPass pass : kWinogradPasses) {
     const auto narrowed = [](const Values& from) {
       std::vector<bfloat16> to;
       for (const float x : from) to.push_back(narrow<bfloat16>(x));
@@ -81,7 +81,7 @@ TEST(Winograd, Bf16ImagesAreSummedInF32) {
 
 TEST(Winograd, TheSameBitsForAnyNumberOfWorkers) {
   const ConvShape s = shape_of({17, 13, 12, 20, 40}, 5, 0, 0);
-  for (const ConvPass pass : kPasses) {
+  for (const ConvPass pass : kWinogradPasses) {
     const Case c = make_case(pass, s);
     const Values one = run(pass, s, {.size = {8, 4}, .workers = 1}, c.first, c.second, c.want.size());
     for (const int workers : {2, 3, 7})

@@ -10,17 +10,14 @@
 #include "bench/report/sections.h"
 #include "page/markup.h"
 #include "temporary_folder.h"
+#include "text_checks.h"
 #include "varve/io.h"
 
 namespace varve::bench {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
+using test::contains;
+using test::occurrences;
 
 Record timed(const std::string& framework, const std::vector<double>& samples) {
   Record r = plain_record();

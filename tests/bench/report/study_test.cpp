@@ -6,12 +6,13 @@
 #include <algorithm>
 
 #include "bench/report/made_up.h"
+#include "text_checks.h"
 #include "varve/error.h"
 
 namespace varve::bench {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::contains;
 
 std::vector<std::string> settings(const std::vector<StudyCell>& cells) {
   std::vector<std::string> list;

@@ -1,14 +1,15 @@
 // One table, three ways.
 #include "bench/report/table.h"
+#include "text_checks.h"
 
 #include <gtest/gtest.h>
 
 namespace varve::bench {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using test::contains;
 
-Table example() {
+Table example_table() {
   Table table{.caption = "A <b> & B", .head = {"name", "ms"}};
   table.rows.push_back({"fcn5", Cell("1.52×", "1.48–1.56", Tone::ahead)});
   table.rows.push_back({"a|b", Cell("0.83×", "", Tone::behind)});
@@ -18,7 +19,7 @@ Table example() {
 }
 
 TEST(ReportTable, MarkdownKeepsItsColumns) {
-  EXPECT_EQ(table_markdown(example()),
+  EXPECT_EQ(table_markdown(example_table()),
             "**A &lt;b&gt; &amp; B**\n\n"
             "| name | ms |\n|---|---:|\n"
             "| fcn5 | **1.52× (1.48–1.56)** |\n"
@@ -36,7 +37,7 @@ TEST(ReportTable, TextIsAligned) {
 }
 
 TEST(ReportTable, WinsAndLossesAreMarkedAlike) {
-  const std::string html = table_html(example());
+  const std::string html = table_html(example_table());
   EXPECT_TRUE(contains(html, "<td class=\"ahead\">1.52× <small>1.48–1.56</small></td>"));
   EXPECT_TRUE(contains(html, "<td class=\"behind\">0.83×</td>"));
   EXPECT_TRUE(contains(html, "<td class=\"theirs\">847</td>"));
