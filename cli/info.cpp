@@ -25,12 +25,6 @@ std::string onednn() {
 #endif
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 int run_info(bool json) {
   const CacheSizes& caches = cache_sizes();
   if (json) {
@@ -60,7 +54,7 @@ int run_info(bool json) {
                         {"caches", cat(size(caches.l1d), ", ", size(caches.l2), ", ", size(caches.l3))},
                         {"oneDNN", onednn()},
                         {"cuda", find_gpu().str()},
-                        {"backends", joined(runtime::backend_names())},
+                        {"backends", joined(runtime::backend_names(), ", ")},
                         {"operators", cat(operators().size())}});
   return kOk;
 }

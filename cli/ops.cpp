@@ -20,7 +20,7 @@ struct OpsOptions {
 
 bool contains(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
 
-std::vector<const OpRecord*> chosen(const std::vector<std::string>& filters) {
+std::vector<const OpRecord*> chosen_operators(const std::vector<std::string>& filters) {
   std::vector<const OpRecord*> found;
   std::vector<bool> used(filters.size());
   std::vector<std::string> known;
@@ -109,11 +109,6 @@ void print_text(const std::vector<OpFacts>& all) {
   std::cout << all.size() << " operators\n";
 }
 
-std::string in_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
-
 constexpr const char* kPage = R"(# Operators
 
 This page is what `varve ops --markdown` prints; a test keeps it so. Functions of the public API that are not listed, such as `mean` or `stack`, are composed of these.
@@ -141,7 +136,7 @@ void print_markdown(const std::vector<OpFacts>& all) {
 }
 
 int run_ops(const OpsOptions& options) {
-  const std::vector<OpFacts> all = op_facts(chosen(options.filters));
+  const std::vector<OpFacts> all = op_facts(chosen_operators(options.filters));
   if (options.json)
     print_json(all);
   else if (options.markdown)

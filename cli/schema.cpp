@@ -20,11 +20,6 @@ constexpr const char* kSchemaExamples =
     "Examples: varve schema conv     layers and keys with \"conv\" in their names\n"
     "          varve schema batch    what batch= means, and its standard value";
 
-std::string in_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
-
 std::string standard_text(const std::string& standard) { return standard.empty() ? "required" : standard; }
 
 void print_markdown() {

@@ -33,6 +33,17 @@ std::string thousands(std::int64_t value) {
   return text;
 }
 
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string in_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {

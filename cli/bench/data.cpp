@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "bench/clock.h"
 #include "cli/menu.h"
 #include "cli/text.h"
 #include "varve/data.h"
@@ -23,7 +24,7 @@ struct BenchDataOptions {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLongEnough = 0.5;  // seconds of each measurement
+constexpr double kLoaderSeconds = 0.5;  // seconds of each measurement
 
 struct Case {
   std::string augmentation;  // names of transforms; "" for none
@@ -31,17 +32,15 @@ struct Case {
   int workers = 0;
 };
 
-struct Measured {
+struct Throughput {
   double samples = 0, bytes = 0;  // a second
   double batch_ms = 0;            // from batch to batch when nobody computes
   double waited = 0;              // share of the time, when each batch is followed by a step
 };
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 // A training step as the loader sees it: a core is busy. Sleeping would leave the core to the workers.
 void play_step(double milliseconds) {
-  for (const auto start = Clock::now(); seconds_since(start) * 1e3 < milliseconds;) {
+  for (const auto start = Clock::now(); bench::seconds_since(start) * 1e3 < milliseconds;) {
   }
 }
 
@@ -53,21 +52,21 @@ struct Pass {
 Pass pass(const Case& bench, std::int64_t batch_size, double step_ms) {
   Pass total;
   const auto start = Clock::now();
-  for (std::int64_t epoch = 0; total.seconds < kLongEnough; ++epoch) {
+  for (std::int64_t epoch = 0; total.seconds < kLoaderSeconds; ++epoch) {
     data::Loader loader(bench.set, {.batch = batch_size, .epoch = epoch, .workers = bench.workers});
     data::Batch batch;
-    while (total.seconds < kLongEnough && loader.next(batch)) {
+    while (total.seconds < kLoaderSeconds && loader.next(batch)) {
       total.samples += static_cast<double>(batch.x.dim(0));
       ++total.batches;
       if (step_ms > 0) play_step(step_ms);
-      total.seconds = seconds_since(start);
+      total.seconds = bench::seconds_since(start);
     }
     total.waited += loader.waited_seconds();
   }
   return total;
 }
 
-Measured measure(const Case& bench, const BenchDataOptions& options, std::int64_t batch) {
+Throughput measure(const Case& bench, const BenchDataOptions& options, std::int64_t batch) {
   const Pass alone = pass(bench, batch, 0), beside = pass(bench, batch, options.step);
   const double sample_bytes = static_cast<double>(bench.set.x().bytes() + bench.set.y().bytes());
   return {alone.samples / alone.seconds, alone.samples / alone.seconds * sample_bytes,
@@ -106,7 +105,7 @@ void warm_up(const data::Dataset& set, std::int64_t batch) {
   }
 }
 
-void print_json(const BenchDataOptions& options, const Case& bench, std::int64_t batch, const Measured& m) {
+void print_json(const BenchDataOptions& options, const Case& bench, std::int64_t batch, const Throughput& m) {
   std::cout << nlohmann::ordered_json{{"data", options.name},       {"augmentation", bench.augmentation},
                                       {"workers", bench.workers},   {"batch", batch},
                                       {"samples_per_s", m.samples}, {"bytes_per_s", m.bytes},
@@ -117,7 +116,8 @@ void print_json(const BenchDataOptions& options, const Case& bench, std::int64_t
 }
 
 // The shortest step for which a batch of unchanged and of changed samples is ready in time.
-std::string shortest_steps(const std::vector<Case>& cases, const std::vector<Measured>& measured, std::int64_t batch) {
+std::string shortest_steps(const std::vector<Case>& cases, const std::vector<Throughput>& measured,
+                           std::int64_t batch) {
   std::string text;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (i + 1 < cases.size() && cases[i + 1].augmentation == cases[i].augmentation) continue;  // fewer workers
@@ -137,13 +137,13 @@ int run_bench_data(const BenchDataOptions& options) {
   const std::int64_t batch = set.streams() > 0 ? set.streams() : options.batch;
   warm_up(set, batch);
   const std::vector<Case> cases = cases_of(set, options.workers);
-  std::vector<Measured> measured;
+  std::vector<Throughput> measured;
   std::vector<std::vector<std::string>> rows = {{"augmentation", "workers", "samples/s", "MB/s", "ms a batch",
                                                  cat("waits, ", fixed(options.step, 1), " ms steps")}};
   Progress progress(2);
   for (const Case& bench : cases) {
     progress.show(cat(measured.size() + 1, "/", cases.size(), " ", bench.augmentation));
-    const Measured m = measure(bench, options, batch);
+    const Throughput m = measure(bench, options, batch);
     progress.clear();
     measured.push_back(m);
     if (options.json) print_json(options, bench, batch, m);

@@ -45,16 +45,15 @@ struct CompareOptions {
   double tolerance = 0.05;
 };
 int compare(const CompareOptions& options) {
-  const bench::Comparison found = bench::compare(bench::load_records(options.before),
-                                                 bench::load_records(options.after), {.tolerance = options.tolerance});
+  const bench::Changes found = bench::compare(bench::load_records(options.before), bench::load_records(options.after),
+                                              {.tolerance = options.tolerance});
   std::vector<std::vector<std::string>> rows = {{"", "what", "before", "after", "ratio", "measured"}};
   for (const bench::Change& c : found.changes)
-    rows.push_back(
-        {c.verdict == bench::Change::Verdict::better ? "better" : "WORSE", c.what, c.before_text, c.after_text,
-         c.what == "time"
-             ? cat(fixed(c.after / c.before, 3), " [", fixed(c.ratio.low, 3), ", ", fixed(c.ratio.high, 3), "]")
-             : "",
-         c.key});
+    rows.push_back({c.kind == bench::Change::Kind::better ? "better" : "WORSE", c.what, c.before_text, c.after_text,
+                    c.what == "time" ? cat(fixed(c.after / c.before, 3), " [", fixed(c.ratio.low, 3), ", ",
+                                           fixed(c.ratio.high, 3), "]")
+                                     : "",
+                    c.key});
   if (rows.size() > 1) std::cout << aligned(rows) << '\n';
   std::cout << found.compared << " compared, " << found.changes.size() << " changed beyond noise";
   if (!found.only_before.empty()) std::cout << ", " << found.only_before.size() << " only before";

@@ -9,9 +9,9 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less is not worth the write
-constexpr std::size_t kLeastBetween = 4;                   // kernels for which it would be kept at least,
-constexpr std::size_t kLeastShare = 8;                     // and one of so many kernels of the program
+constexpr std::size_t kLeastBytesAgain = std::size_t{1} << 18;  // less is not worth the write
+constexpr std::size_t kLeastBetween = 4;                        // kernels for which it would be kept at least,
+constexpr std::size_t kLeastShare = 8;                          // and one of so many kernels of the program
 
 class WritingAgain {
  public:
@@ -109,7 +109,7 @@ std::vector<bool> WritingAgain::before(std::size_t kernel) const {
 // Readers that the host waits for have the value as it was first written, all others as the host writes it: they come
 // after the host, which cannot make it wait for itself.
 void WritingAgain::consider(std::size_t host, const ir::Value& value) {
-  if (kept_.count(value) || value.type().bytes() < kLeastBytes || !writer_.count(value)) return;
+  if (kept_.count(value) || value.type().bytes() < kLeastBytesAgain || !writer_.count(value)) return;
   const std::vector<bool> earlier = before(host);
   const auto count = [](const std::vector<bool>& kernels) { return std::count(kernels.begin(), kernels.end(), true); };
   std::vector<std::size_t> late;

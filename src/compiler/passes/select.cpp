@@ -94,7 +94,9 @@ class Selection {
   std::string refusals_;
 };
 
-std::int64_t aligned(std::size_t bytes) { return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign); }
+std::int64_t aligned_bytes(std::size_t bytes) {
+  return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign);
+}
 
 // A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
 void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
@@ -109,7 +111,7 @@ void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
   for (int c = 0; c < loop->carries; ++c) {
     for (int twice = 0; twice < 2; ++twice) {
       loop->carry_at.push_back(at);
-      at += aligned(node->types[static_cast<std::size_t>(c)].bytes());
+      at += aligned_bytes(node->types[static_cast<std::size_t>(c)].bytes());
     }
   }
   loop->arena_at = at;

@@ -6,7 +6,7 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less stays in the cache
+constexpr std::size_t kLeastBytesOfSigns = std::size_t{1} << 18;  // less stays in the cache
 
 std::vector<TensorType> shape_of_bits(const Call& call) {
   const std::int64_t count = call.in[0].shape.numel();
@@ -45,7 +45,7 @@ void read_signs(Draft& draft) {
     if (reader.claim.reads_signs < 0) continue;
     ir::Value& input = reader.claim.inputs[static_cast<std::size_t>(reader.claim.reads_signs)];
     const auto writer = writers.find(input);
-    if (writer == writers.end() || input.type().bytes() < kLeastBytes) continue;
+    if (writer == writers.end() || input.type().bytes() < kLeastBytesOfSigns) continue;
     const auto [signs, is_new] = written.try_emplace(input);
     if (is_new) {
       signs->second = signs_of(input);
