@@ -102,8 +102,6 @@ class Backend {
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
   virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
   virtual bool executes() const { return true; }         // false: compiles only
-  // Groups may run over packed state: all operands of one layout, flat.
-  virtual bool packed_groups() const { return false; }
   // Where kernels run and operands must lie; null: the processor and its memory.
   virtual Device* device() const { return nullptr; }
 
