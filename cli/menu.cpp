@@ -11,10 +11,10 @@
 namespace varve::cli {
 namespace {
 
-const auto kAll = [](const CLI::App*) { return true; };
+const auto kAllCommands = [](const CLI::App*) { return true; };
 
 template <class T>
-CLI::Option* add(CLI::App& app, const std::string& name, T& to, const std::string& doc, const Accepts& accepts) {
+CLI::Option* add_typed(CLI::App& app, const std::string& name, T& to, const std::string& doc, const Accepts& accepts) {
   CLI::Option* option = app.add_option(name, to, doc)->required(accepts.required);
   if (to != T{}) option->capture_default_str();
   return option;
@@ -25,7 +25,7 @@ void add_number(CLI::App& app, const std::string& name, T& to, const std::string
   constexpr T lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
   const T least = accepts.least <= static_cast<double>(lowest) ? lowest : static_cast<T>(accepts.least);
   const T most = accepts.most >= static_cast<double>(highest) ? highest : static_cast<T>(accepts.most);
-  add(app, name, to, doc, accepts)->check(CLI::Range(least, most));
+  add_typed(app, name, to, doc, accepts)->check(CLI::Range(least, most));
 }
 
 }  // namespace
@@ -43,13 +43,13 @@ Command& Command::flag(const std::string& name, bool& to, const std::string& doc
 }
 
 Command& Command::option(const std::string& name, std::string& to, const std::string& doc, const Accepts& accepts) {
-  add(*app_, name, to, doc, accepts);
+  add_typed(*app_, name, to, doc, accepts);
   return *this;
 }
 
 Command& Command::option(const std::string& name, std::vector<std::string>& to, const std::string& doc,
                          const Accepts& accepts) {
-  CLI::Option* option = add(*app_, name, to, doc, accepts);
+  CLI::Option* option = add_typed(*app_, name, to, doc, accepts);
   if (!accepts.words.empty())
     option->delimiter(',')->check(CLI::IsMember(std::set<std::string>(accepts.words.begin(), accepts.words.end())));
   return *this;
@@ -117,7 +117,7 @@ const std::string& Menu::line() const { return state_->line; }
 
 std::vector<CommandWords> Menu::words() const {
   std::vector<CommandWords> all;
-  for (const CLI::App* app : state_->root->get_subcommands(kAll)) {
+  for (const CLI::App* app : state_->root->get_subcommands(kAllCommands)) {
     CommandWords words{app->get_name(), {}, state_->networks.count(app->get_name()) > 0};
     for (const CLI::Option* option : app->get_options())
       for (const std::string& name : option->get_lnames()) words.options.push_back("--" + name);
@@ -153,7 +153,7 @@ void refuse_unknown(const CLI::App& root) {
       for (const std::string& name : option->get_lnames()) known.push_back(name);
     throw UsageError(cat("unknown option '", word, "'.", did_you_mean(word, known), " See: ", words, " --help"));
   }
-  for (const CLI::App* sub : at->get_subcommands(kAll)) known.push_back(sub->get_name());
+  for (const CLI::App* sub : at->get_subcommands(kAllCommands)) known.push_back(sub->get_name());
   std::string text =
       cat("unknown ", known.empty() ? "argument" : "command", " '", word, "'.", did_you_mean(word, known));
   if (!known.empty()) text += cat(" Known: ", quoted_list(known), ".");
@@ -164,7 +164,7 @@ void refuse_unknown(const CLI::App& root) {
 void prepare_words(const CLI::App& root, const std::set<std::string>& with_settings, std::vector<std::string>& words) {
   if (words.empty()) return;
   const CLI::App* app = nullptr;
-  for (const CLI::App* sub : root.get_subcommands(kAll))
+  for (const CLI::App* sub : root.get_subcommands(kAllCommands))
     if (sub->get_name() == words.front()) app = sub;
   const bool takes_settings = with_settings.count(words.front()) > 0;
   for (std::string& word : words) {
@@ -177,7 +177,7 @@ void prepare_words(const CLI::App& root, const std::set<std::string>& with_setti
   }
 }
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kFirstExamples = R"(Examples:
   varve demo                          train a first network on digits that it draws itself
   varve zoo                           networks with names;  varve datasets: what to train them on
   varve train fnn-mnist epochs=3      train one of them; settings are key=value
@@ -197,7 +197,7 @@ Exit codes: 0 success, 1 something failed, 2 bad usage.)";
 int run(std::vector<std::string> words) {
   CLI::App root{"Varve: a deep-learning framework. Trains, runs and measures neural networks.", "varve"};
   root.set_version_flag("--version", std::string("varve ") + VARVE_VERSION);
-  root.footer(kExamples);
+  root.footer(kFirstExamples);
   root.allow_extras();
   root.require_subcommand(0, 1);
   Menu::State state{.root = &root, .line = "varve"};

@@ -45,8 +45,8 @@ struct CompareOptions {
   double tolerance = 0.05;
 };
 int compare(const CompareOptions& options) {
-  const bench::Changes found = bench::compare(bench::load_records(options.before),
-                                                 bench::load_records(options.after), {.tolerance = options.tolerance});
+  const bench::Changes found = bench::compare(bench::load_records(options.before), bench::load_records(options.after),
+                                              {.tolerance = options.tolerance});
   std::vector<std::vector<std::string>> rows = {{"", "what", "before", "after", "ratio", "measured"}};
   for (const bench::Change& c : found.changes)
     rows.push_back({c.kind == bench::Change::Kind::better ? "better" : "WORSE", c.what, c.before_text, c.after_text,

@@ -189,7 +189,7 @@ five losses must agree, the losses to 1e-3. The exit code is 1 when they do not.
 
 Example: varve bench verify resnet50 frameworks=torch,keras-tensorflow)";
 
-constexpr const char* kTrainExamples =
+constexpr const char* kBenchTrainExamples =
     R"(Every framework sees the same samples and starts from the same weights, at a constant rate, without augmentation,
 clipping or smoothing. Mean and deviation are over the rounds, each with another seed.
 
@@ -243,7 +243,7 @@ void add_bench_train(Menu& bench) {
   const auto options = suite_options(bench);
   Command command = bench.command({.name = "train",
                                    .what = "Train on real data: time, accuracy, memory, utilisation and energy",
-                                   .examples = kTrainExamples},
+                                   .examples = kBenchTrainExamples},
                                   [options] { return train(*options); });
   add_sweep(command, *options);
   add_timing(command, *options);

@@ -9,7 +9,7 @@
 namespace varve {
 namespace {
 
-std::vector<std::string> names() {
+std::vector<std::string> lever_names() {
   std::vector<std::string> all;
   for (const Lever& l : levers()) all.push_back(l.name);
   return all;
@@ -21,8 +21,8 @@ bool is_lever(std::string_view name) {
 
 void check_users(std::string_view name) {
   if (is_lever(name)) return;
-  throw Error(cat("VARVE_WITHOUT: unknown lever '", name, "'.", did_you_mean(name, names()),
-                  " Known: ", quoted_list(names()), "."));
+  throw Error(cat("VARVE_WITHOUT: unknown lever '", name, "'.", did_you_mean(name, lever_names()),
+                  " Known: ", quoted_list(lever_names()), "."));
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ const std::vector<Lever>& levers() {
 bool lever(std::string_view name) {
   if (!is_lever(name))
     throw std::logic_error(
-        cat("lever(\"", name, "\"): no such lever. Declared in base/levers.cpp: ", quoted_list(names()), "."));
+        cat("lever(\"", name, "\"): no such lever. Declared in base/levers.cpp: ", quoted_list(lever_names()), "."));
   const char* text = std::getenv("VARVE_WITHOUT");
   std::string_view rest = text ? text : "";
   bool on = true;
