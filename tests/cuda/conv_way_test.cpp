@@ -1,12 +1,12 @@
 // Ways to compute one convolution agree.
 #include <cmath>
 
-#include "backends/cuda/conv_few.h"
-#include "backends/cuda/conv_gathered.h"
-#include "backends/cuda/conv_small.h"
-#include "backends/cuda/conv_tiled.h"
-#include "backends/cuda/conv_turned.h"
-#include "backends/cuda/conv_way.h"
+#include "backends/cuda/conv/conv_algorithm.h"
+#include "backends/cuda/conv/conv_few_channels.h"
+#include "backends/cuda/conv/conv_im2col.h"
+#include "backends/cuda/conv/conv_small_images.h"
+#include "backends/cuda/conv/conv_transposed.h"
+#include "backends/cuda/conv/conv_weight_grad_3x3.h"
 #include "base/convert.h"
 #include "cuda/conv_shapes.h"
 #include "cuda/gpu_here.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cudnn_tuning.h"
+#include "backends/cuda/conv/conv_cudnn.h"
+#include "backends/cuda/tuning/cudnn_tuning.h"
 #include "varve/error.h"
 
 namespace varve::cuda {

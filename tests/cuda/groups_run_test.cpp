@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cuda/claims.h"
-#include "backends/cuda/context.h"
+#include "backends/cuda/device/context.h"
 #include "base/convert.h"
 #include "cuda/group_parts.h"
 #include "ir/expr_eval.h"

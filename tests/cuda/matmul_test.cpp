@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/cublas_tuning.h"
-#include "backends/cuda/matmul_gemm.h"
-#include "backends/cuda/matmul_own.h"
-#include "backends/cuda/matmul_update_own.h"
+#include "backends/cuda/device/context.h"
+#include "backends/cuda/matmul/matmul_gemm.h"
+#include "backends/cuda/matmul/matmul_plain.h"
+#include "backends/cuda/matmul/matmul_update_plain.h"
+#include "backends/cuda/tuning/cublas_tuning.h"
 #include "cuda/products.h"
 
 namespace varve::cuda {
@@ -183,25 +183,24 @@ TEST(OwnMatmul, CompilesForEveryType) {
     const SmallGemm small(spec);
   }
   // Other tests in this process may have asked for more.
-  std::vector<std::string> found;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("struct MatmulShape") == std::string::npos && text.find("struct SmallProduct") == std::string::npos)
-      continue;
+  std::vector<KernelText> found;
+  for (const KernelText& text : collected_texts()) {
+    if (text.file != "matmul/matmul_plain.cu" && text.file != "matmul/matmul_small.cu") continue;
     found.push_back(text);
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
   }
   EXPECT_GE(found.size(), 11u);
-  const auto has = [&](const std::string& kernel, const std::string& define) {
-    return std::any_of(found.begin(), found.end(), [&](const std::string& text) {
-      return text.find(kernel) != std::string::npos && text.find("#define " + define + "\n") != std::string::npos;
+  const auto has = [&](const std::string& file, const std::string& define) {
+    return std::any_of(found.begin(), found.end(), [&](const KernelText& text) {
+      return text.file == file && text.generated.find("#define " + define + "\n") != std::string::npos;
     });
   };
   for (const DType dtype : {f32, f64, bf16, u8, i64, f16})
-    EXPECT_TRUE(has("struct MatmulShape", std::string("IN ") + type_name(dtype))) << name(dtype);
+    EXPECT_TRUE(has("matmul/matmul_plain.cu", std::string("IN ") + type_name(dtype))) << name(dtype);
   for (const char* what : {"SCALED 1", "ADDS 1", "BIAS 1", "RELU 1"})
-    EXPECT_TRUE(has("struct MatmulShape", what)) << what;
+    EXPECT_TRUE(has("matmul/matmul_plain.cu", what)) << what;
   for (const DType dtype : {f32, f16})
-    EXPECT_TRUE(has("struct SmallProduct", std::string("T ") + type_name(dtype))) << name(dtype);
+    EXPECT_TRUE(has("matmul/matmul_small.cu", std::string("T ") + type_name(dtype))) << name(dtype);
 }
 
 TEST(OwnUpdate, Compiles) {
@@ -222,10 +221,10 @@ TEST(OwnUpdate, Compiles) {
   make(4096, bf16, false);
   make(64, f16, false);
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("struct UpdateOperands") == std::string::npos) continue;
+  for (const KernelText& text : collected_texts()) {
+    if (text.file != "matmul/matmul_update_plain.cu") continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
   }
   EXPECT_EQ(found, 5);
 }
