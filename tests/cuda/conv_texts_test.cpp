@@ -39,7 +39,7 @@ TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const auto& [batch, side, channels] : {std::array{80, 32, 64}, {80, 8, 256}, {16, 56, 64}, {16, 7, 512}}) {
     const ConvShape shape = square(batch, side, channels, channels);
-    EXPECT_TRUE(tiled_way({{ConvPass::weight_grad, shape, false}, f32, {}, true}));
+    EXPECT_TRUE(weight_grad_3x3_algorithm({{ConvPass::weight_grad, shape, false}, f32, {}, true}));
   }
   int found = 0;
   for (const KernelText& text : collected_texts()) {
@@ -54,7 +54,7 @@ TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
-      EXPECT_TRUE(small_way({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
+      EXPECT_TRUE(small_images_algorithm({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
   int found = 0;
   for (const KernelText& text : collected_texts()) {
     if (!text.file.starts_with("conv/conv_small_images")) continue;
@@ -73,7 +73,7 @@ TEST(ConvTexts, OfFewChannelsCompileForEveryGpuWithTensorCores) {
       for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
         if (dtype == f16 && shape.kernel_height > 3) continue;
         const bool follows = pass == ConvPass::forward;
-        EXPECT_TRUE(few_way({{pass, shape, false}, dtype, {follows, follows}, dtype == f32}));
+        EXPECT_TRUE(few_channels_algorithm({{pass, shape, false}, dtype, {follows, follows}, dtype == f32}));
       }
   int found = 0;
   for (const KernelText& text : collected_texts()) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backends/cuda/conv/conv_cudnn.h"
-#include "backends/cuda/tuning/cudnn_tuning.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -125,13 +124,6 @@ TEST_F(Cudnn, ErrorsNameTheCall) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("cudnnBackendFinalize failed"), std::string::npos) << error.what();
   }
-}
-
-TEST(ConvWays, TheFirstLineAboutAProblemCounts) {
-  const auto known = read_ways("a b\teng1 k2=3\nnonsense\na b\teng4\nc\town\nhalf a li");
-  ASSERT_EQ(known.size(), 2u);
-  EXPECT_EQ(known.at("a b"), "eng1 k2=3");
-  EXPECT_EQ(known.at("c"), "own");
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(CudaUpdate, WhatFollowsTheGradientOfTheInputIsComputedWithIt) {
 TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   TwoGradients cuda("cuda", TwoGradients::nothing, bf16), reference("reference", TwoGradients::nothing, bf16);
   const std::string text = cuda.text();
-  expect_kernel(text, "stream matmul+function  <-");
+  expect_kernel(text, "tma matmul+function  <-");
   expect_kernel(text, "matmul+sgd_update+input gradient  <-");
   expect_no_kernel(text, "over [2048, 4096]");  // no copy of the weights is made
   expect_close(cuda.run(), reference.run(), text, 2e-2);
@@ -193,7 +193,7 @@ TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   expect_close(late.run(), late_reference.run(), late.text(), 2e-2);
   const std::string shared = TwoGradients("cuda", TwoGradients::weights, bf16).text();
   expect_kernel(shared, "over [2048, 4096]");
-  expect_no_kernel(shared, "stream matmul");
+  expect_no_kernel(shared, "tma matmul");
   expect_no_kernel(shared, "input gradient  <-");
 }
 

@@ -1,4 +1,4 @@
-// After attention.cuh. Attention and its gradient with ordinary arithmetic, for any type and size of heads: tiles of
+// Attention and its gradient with ordinary arithmetic, for any type and size of heads: tiles of
 // TILE queries and keys in shared memory, 16 × 16 threads, each with RxR scores of a tile.
 //   HAS_Y      gradient: the result of attention is given, so that Σ p·dp is Σ y·dy
 #include "attention/attention.cuh"

@@ -1,4 +1,4 @@
-// After attention.cuh and async_copy.cuh. Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A
+// Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A
 // block has kRows queries (or keys), a warp 16·TILES of them; the keys (or queries) pass by, INNER at a time, while the
 // next are on their way. Scores stay in registers: what one product leaves there, the next takes from there.
 //   DEPTH == WIDTH, a multiple of 16
@@ -139,7 +139,7 @@ struct Tensor<float> {
 
 // ---- products of tiles
 
-// 16 rows of a left operand, or of a right one that is turned, and kStep columns of them.
+// 16 rows of a left operand, or of a right one that is transposed, and kStep columns of them.
 __device__ __forceinline__ void load_left(u32 (&a)[4], const T* rows, int k) {
   load_matrices(a, rows + lane() % 16 * kRow + k + lane() / 16 * kPiece);
   Tensor<T>::round(a);

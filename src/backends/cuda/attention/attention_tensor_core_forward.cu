@@ -1,4 +1,3 @@
-// After attention_tensor.cu.
 #include "attention/attention_tensor_core.cuh"
 
 // y = softmax(q·kᵀ·scale)·v, and lse, the logarithms of the sums of exponentials; 0 for a query that sees no key.

@@ -1,4 +1,4 @@
-// After attention_tensor.cu. Gradients, without a sum whose order varies: one kernel over queries, one over keys.
+// Gradients, without a sum whose order varies: one kernel over queries, one over keys.
 #include "attention/attention_tensor_core.cuh"
 
 __device__ __forceinline__ void scale_all(float (&factors)[TILES][2], float factor) {

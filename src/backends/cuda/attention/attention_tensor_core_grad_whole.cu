@@ -1,4 +1,4 @@
-// After attention_tensor.cu. The whole gradient of a head by one block, which has all its keys, so that scores are made
+// The whole gradient of a head by one block, which has all its keys, so that scores are made
 // once: a warp has TILES tiles of 16 keys, whose gradients it sums up in registers while the queries pass by, INNER at
 // a time. It leaves ds in shared memory, and after a barrier the warps share the product ds·k. No sum's order varies.
 //   T          bf16

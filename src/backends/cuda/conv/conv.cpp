@@ -15,11 +15,11 @@ using backend::RunArgs;
 using backend::Site;
 
 Prepared prepare_plain(const ConvSpec& spec) {
-  ConvWay way = own_way(spec);
-  const std::size_t scratch = way.scratch_bytes;
+  ConvAlgorithm algorithm = plain_algorithm(spec);
+  const std::size_t scratch = algorithm.scratch_bytes;
   return backend::prepared(
-      [way = std::move(way), bias = spec.epilogue.bias](const RunArgs& args) {
-        way.run({args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]}, args.scratch);
+      [algorithm = std::move(algorithm), bias = spec.epilogue.bias](const RunArgs& args) {
+        algorithm.run({args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]}, args.scratch);
       },
       scratch);
 }

@@ -31,10 +31,10 @@ std::size_t scratch_piece(std::int64_t elements, DType dtype) {
   return (static_cast<std::size_t>(elements) * size_of(dtype) + kRound - 1) / kRound * kRound;
 }
 
-ConvWay own_way(const ConvSpec& spec, Begin begin) {
+ConvAlgorithm plain_algorithm(const ConvSpec& spec, Begin begin) {
   PlainConv conv(spec.call, spec.dtype, spec.epilogue, begin);
   const std::size_t scratch = conv.scratch_bytes();
-  return {"own", scratch, true,
+  return {"plain", scratch, true,
           [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};
 }
 
@@ -62,7 +62,7 @@ bool is_product(const ConvSpec& spec) {
          s.pad_bottom == 0 && s.pad_left == 0 && s.pad_right == 0;
 }
 
-std::optional<ConvWay> product_way(const ConvSpec& spec) {
+std::optional<ConvAlgorithm> product_algorithm(const ConvSpec& spec) {
   if (!is_product(spec)) return std::nullopt;
   const Gemm gemm({.product = product_of(spec.call.pass, spec.call.shape),
                    .in = spec.dtype,
@@ -71,13 +71,13 @@ std::optional<ConvWay> product_way(const ConvSpec& spec) {
                    .bias = spec.epilogue.bias,
                    .relu = spec.epilogue.relu});
   const bool weights = spec.call.pass == ConvPass::weight_grad;
-  return ConvWay{"product", gemm.scratch_bytes(), true, [gemm, weights](const ConvOperands& at, void* scratch) {
-                   gemm.run({.a = weights ? at.second : at.first,
-                             .b = weights ? at.first : at.second,
-                             .bias = at.bias,
-                             .c = at.out,
-                             .scratch = scratch});
-                 }};
+  return ConvAlgorithm{"product", gemm.scratch_bytes(), true, [gemm, weights](const ConvOperands& at, void* scratch) {
+                         gemm.run({.a = weights ? at.second : at.first,
+                                   .b = weights ? at.first : at.second,
+                                   .bias = at.bias,
+                                   .c = at.out,
+                                   .scratch = scratch});
+                       }};
 }
 
 }  // namespace varve::cuda

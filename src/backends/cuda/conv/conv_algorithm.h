@@ -1,4 +1,4 @@
-// A convolution with what follows it, and the ways to compute it that are measured against each other.
+// A convolution with what follows it, and the algorithms that are timed against each other.
 #pragma once
 
 #include <functional>
@@ -32,20 +32,21 @@ struct ConvOperands {
   void* out;
 };
 
-struct ConvWay {
+struct ConvAlgorithm {
   std::string tag;  // the same in every process
   std::size_t scratch_bytes = 0;
   bool any_address = true;  // false: operands must lie at multiples of 16 bytes
   std::function<void(const ConvOperands& operands, void* scratch)> run;
 };
 
-// What ways share: the type of kernels that only move elements, and the bytes of a piece of scratch memory, rounded up.
+// What algorithms share: the type of kernels that only move elements, and the aligned bytes of a piece of scratch
+// memory.
 const char* bits_name(DType dtype);
 std::size_t scratch_piece(std::int64_t elements, DType dtype);
 
-ConvWay own_way(const ConvSpec& spec, Begin begin = Begin::now);  // our own kernel
+ConvAlgorithm plain_algorithm(const ConvSpec& spec, Begin begin = Begin::now);  // the plain kernel
 // As a matrix product; nothing unless the kernel is a single tap on every pixel.
 bool is_product(const ConvSpec& spec);
-std::optional<ConvWay> product_way(const ConvSpec& spec);
+std::optional<ConvAlgorithm> product_algorithm(const ConvSpec& spec);
 
 }  // namespace varve::cuda

@@ -1,7 +1,5 @@
-// Which way a convolution is computed: the fastest that was measured, once for each problem.
+// Which algorithm a convolution is computed: the fastest that was measured, once for each problem.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <mutex>
 
@@ -14,9 +12,8 @@
 #include "backends/cuda/cublas/cublas.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/status.h"
-#include "backends/cuda/tuning/cudnn_tuning.h"
-#include "backends/cuda/tuning/trial.h"
-#include "base/convert.h"
+#include "backends/cuda/tuning/choices.h"
+#include "backends/cuda/tuning/timing.h"
 #include "base/levers.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -40,89 +37,55 @@ std::vector<dnn::Candidate> promising(std::vector<dnn::Candidate> candidates) {
   return kept;
 }
 
-// Operands that hold small numbers, in one piece of memory.
-class Trial {
+// The operands of a problem, in one piece of memory.
+class Operands {
  public:
-  Trial(const ConvSpec& spec, std::size_t scratch) : dtype_(spec.dtype) {
+  Operands(const ConvSpec& spec, std::size_t scratch) {
     const ConvShape& s = spec.call.shape;
-    const std::size_t element = size_of(spec.dtype);
-    const std::size_t x = rounded(s.in_pixels() * s.in_channels, element), w = rounded(s.weights(), element);
-    const std::size_t y = rounded(s.out_pixels() * s.out_channels, element), bias = rounded(s.out_channels, element);
+    const auto bytes = [&](std::int64_t elements) { return scratch_piece(elements, spec.dtype); };
+    const std::size_t x = bytes(s.in_pixels() * s.in_channels), w = bytes(s.weights());
+    const std::size_t y = bytes(s.out_pixels() * s.out_channels), bias = bytes(s.out_channels);
     memory_ = context().allocate(x + w + y + bias + scratch);
+    filled_ = x + w + y + bias;
     auto* const at = static_cast<std::byte*>(memory_->address);
     void *const at_x = at, *const at_w = at + x, *const at_y = at + x + w;
     const void* at_bias = spec.epilogue.bias ? at + x + w + y : nullptr;
     switch (spec.call.pass) {
       case ConvPass::forward:
         operands_ = {at_x, at_w, at_bias, at_y};
-        out_ = s.out_pixels() * s.out_channels;
+        result_ = {at_y, s.out_pixels() * s.out_channels, spec.dtype};
         break;
       case ConvPass::input_grad:
         operands_ = {at_y, at_w, at_bias, at_x};
-        out_ = s.in_pixels() * s.in_channels;
+        result_ = {at_x, s.in_pixels() * s.in_channels, spec.dtype};
         break;
       case ConvPass::weight_grad:
         operands_ = {at_x, at_y, at_bias, at_w};
-        out_ = s.weights();
+        result_ = {at_w, s.weights(), spec.dtype};
     }
-    scratch_ = at + x + w + y + bias;
-    fill_with_numbers(at, x + w + y + bias);
+    scratch_ = at + filled_;
   }
-  void run(const ConvWay& way) const { way.run(operands_, scratch_); }
-
-  // The first and the last numbers that the way gives.
-  std::vector<double> sample(const ConvWay& way) const {
-    run(way);
-    constexpr std::int64_t kMost = std::int64_t{1} << 14;
-    const std::int64_t count = std::min(kMost, out_);
-    std::vector<double> numbers;
-    for (const std::int64_t first : {std::int64_t{0}, out_ - count}) {
-      std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size_of(dtype_));
-      context().wait();
-      check(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(operands_.out) + first * size_of(dtype_),
-                         bytes.size()),
-            "cuMemcpyDtoH");
-      for (std::int64_t i = 0; i < count; ++i) numbers.push_back(load_f(bytes.data(), dtype_, i));
-    }
-    return numbers;
-  }
+  void fill() const { fill_with_numbers(memory_->address, filled_); }
+  void run(const ConvAlgorithm& algorithm) const { algorithm.run(operands_, scratch_); }
+  const Result& result() const { return result_; }
 
  private:
-  static std::size_t rounded(std::int64_t count, std::size_t element) {
-    constexpr std::size_t kRound = 256;
-    return (static_cast<std::size_t>(count) * element + kRound - 1) / kRound * kRound;
-  }
   std::shared_ptr<ir::Remote> memory_;
-  DType dtype_;
-  std::int64_t out_ = 0;  // numbers
+  std::size_t filled_ = 0;  // bytes
   ConvOperands operands_{};
+  Result result_{};
   void* scratch_ = nullptr;
 };
 
-bool agree(const std::vector<double>& a, const std::vector<double>& b) {
-  double most = 0, apart = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!(std::abs(a[i] - b[i]) < std::numeric_limits<double>::infinity())) return false;
-    most = std::max(most, std::abs(b[i]));
-    apart = std::max(apart, std::abs(a[i] - b[i]));
-  }
-  constexpr double kRounding = 0.02;  // of sums of products in bf16, and more
-  return apart <= kRounding * most;
-}
-
 // The number of the fastest that computes what the first does; nothing when there is no memory left to try them.
-std::optional<std::size_t> measured(const ConvSpec& spec, const std::vector<ConvWay>& ways) {
+std::optional<std::size_t> measured(const ConvSpec& spec, const std::vector<ConvAlgorithm>& algorithms) {
   std::size_t scratch = 0;
-  for (const ConvWay& way : ways) scratch = std::max(scratch, way.scratch_bytes);
+  for (const ConvAlgorithm& algorithm : algorithms) scratch = std::max(scratch, algorithm.scratch_bytes);
   try {
-    const Trial trial(spec, scratch);
-    std::vector<std::function<void()>> runs;
-    for (const ConvWay& way : ways) runs.emplace_back([&] { trial.run(way); });
-    while (const std::optional<std::size_t> best = fastest_way(runs)) {
-      if (*best == 0 || agree(trial.sample(ways[*best]), trial.sample(ways[0]))) return best;
-      runs[*best] = [] { throw Error("other numbers than the first way's."); };
-    }
-    return std::nullopt;
+    const Operands operands(spec, scratch);
+    Candidates candidates{.runs = {}, .reset = [&] { operands.fill(); }, .results = {operands.result()}};
+    for (const ConvAlgorithm& algorithm : algorithms) candidates.runs.emplace_back([&] { operands.run(algorithm); });
+    return fastest_candidate(candidates);
   } catch (const OutOfMemory&) {
     return std::nullopt;
   }
@@ -142,69 +105,90 @@ class Problem {
         known_(!candidates_.empty()) {}
 
   bool known() const { return known_; }  // to cuDNN
-  bool decided() const { return way_ || remembered_way(name(true)); }
+  bool decided() const { return algorithm_ || choices().find(key(true)); }
 
-  const ConvWay& decide(bool tunes) {
-    if (!way_) way_ = best(tunes);
+  const ConvAlgorithm& decide(bool tunes) {
+    if (!algorithm_) algorithm_ = best(tunes);
     candidates_.clear();
-    return *way_;
+    return *algorithm_;
   }
 
  private:
   // With who takes part: a choice among fewer, of an older version or with a lever left out, is not one among these.
-  std::string name(bool tunes) const {
-    std::string text = cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
-    if (tunes)
-      for (const Other& other : others()) text += cat(", ", other.tag);
-    return text;
+  ChoiceKey key(bool tunes) const {
+    std::string problem = cat(spec_.key(), tunes ? "" : " untuned", lever("same-bits") ? "" : " any order");
+    std::vector<KernelText> kernels;
+    for (const Other& other : tunes ? others() : std::vector<Other>()) {
+      problem += cat(", ", other.tag);
+      for (const char* file : other.files) kernels.push_back({file, ""});
+    }
+    return choice_key(ChoiceKind::conv, problem, kernels);
   }
 
-  ConvWay best(bool tunes) {
-    const std::string problem = name(tunes);
-    if (const std::optional<std::string> before = remembered_way(problem))
-      if (std::optional<ConvWay> way = named(*before)) return *way;
-    std::vector<ConvWay> ways = dnn_ways(
+  ConvAlgorithm best(bool tunes) {
+    const ChoiceKey problem = key(tunes);
+    if (const std::optional<std::string> before = choices().find(problem))
+      if (std::optional<ConvAlgorithm> algorithm = named(*before)) return *algorithm;
+    std::vector<ConvAlgorithm> algorithms = dnn_algorithms(
         spec_, made_, tunes ? promising(std::move(candidates_)) : std::move(candidates_), tunes ? kMostTried : 1);
     if (tunes)
-      for (const Other& other : others()) ways.push_back(other.make());
-    if (ways.empty()) ways.push_back(own_way(spec_));
-    const std::optional<std::size_t> fastest = tunes && ways.size() > 1 ? measured(spec_, ways) : std::nullopt;
-    const ConvWay& chosen = ways[fastest.value_or(0)];
-    remember_way(problem, chosen.tag, fastest.has_value());
-    return chosen;
+      for (const Other& other : others()) algorithms.push_back(other.make());
+    if (algorithms.empty()) algorithms.push_back(plain_algorithm(spec_));
+    const std::optional<std::size_t> fastest =
+        tunes && algorithms.size() > 1 ? measured(spec_, algorithms) : std::nullopt;
+    const ConvAlgorithm& chosen = algorithms[fastest.value_or(0)];
+    if (!fastest) {
+      choices().assume(problem, chosen.tag);
+      return chosen;
+    }
+    const std::string kept = choices().keep(problem, chosen.tag);  // perhaps another process's
+    return kept == chosen.tag ? chosen : named(kept).value_or(chosen);
   }
 
   // What may be faster than anything of cuDNN's. Ways are made when they are wanted: that may measure products.
   struct Other {
     std::string tag;
-    std::function<ConvWay()> make;
+    std::vector<const char*> files;  // of its kernels
+    std::function<ConvAlgorithm()> make;
   };
   std::vector<Other> others() const {
     std::vector<Other> all;
     const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
-    if (product && blas) all.push_back({"product", [this] { return *product_way(spec_); }});
-    const bool few = pays_for_few(spec_);  // where it does, gathering never won
-    if (!product && blas && !few && pays_to_gather(spec_))
-      all.push_back({"gathered", [this] { return *gathered_way(spec_); }});
-    if (few) all.push_back({"few", [this] { return *few_way(spec_); }});
-    if (pays_to_tile(spec_)) all.push_back({"tiled", [this] { return *tiled_way(spec_); }});
-    if (pays_for_small(spec_)) all.push_back({"small", [this] { return *small_way(spec_); }});
-    // Of single taps it is a product either way; the tensor cores read TF32 along both factors' rows alone.
-    if (const std::optional<ConvSpec> forward = turned_spec(spec_); forward && (!product || spec_.tf32))
-      all.push_back({"turned", [this, forward] { return turned_way(spec_, problem_of(*forward).decide(true)); }});
+    if (product && blas) all.push_back({"product", {}, [this] { return *product_algorithm(spec_); }});
+    const bool few = pays_for_few_channels(spec_);  // where it does, gathering never won
+    if (!product && blas && !few && pays_for_im2col(spec_))
+      all.push_back({"im2col", {"conv/conv_im2col.cu"}, [this] { return *im2col_algorithm(spec_); }});
+    if (few)
+      all.push_back({"few_channels", {"conv/conv_few_channels.cu", "conv/conv_few_channels_weight_grad.cu"}, [this] {
+                       return *few_channels_algorithm(spec_);
+                     }});
+    if (pays_for_3x3(spec_))
+      all.push_back({"weight_grad_3x3", {"conv/conv_weight_grad_3x3.cu", "matmul/split_k_sum.cu"}, [this] {
+                       return *weight_grad_3x3_algorithm(spec_);
+                     }});
+    if (pays_for_small_images(spec_))
+      all.push_back({"small_images", {"conv/conv_small_images.cu", "conv/conv_small_images_weight_grad.cu"}, [this] {
+                       return *small_images_algorithm(spec_);
+                     }});
+    // Of single taps it is a product either algorithm; the tensor cores read TF32 along both factors' rows alone.
+    if (const std::optional<ConvSpec> forward = transposed_spec(spec_); forward && (!product || spec_.tf32))
+      all.push_back({"transposed", {"conv/conv_transposed.cu"}, [this, forward] {
+                       return transposed_algorithm(spec_, problem_of(*forward).decide(true));
+                     }});
     // Without tensor cores cuDNN has little for channels-last images; then ours may be the fastest.
-    if (!spec_.tensor_cores()) all.push_back({"own", [this] { return own_way(spec_); }});
+    if (!spec_.tensor_cores())
+      all.push_back({"plain", {"conv/conv_plain.cu"}, [this] { return plain_algorithm(spec_); }});
     return all;
   }
 
-  std::optional<ConvWay> named(const std::string& tag) {
+  std::optional<ConvAlgorithm> named(const std::string& tag) {
     for (const Other& other : others())
       if (other.tag == tag) return other.make();
     for (dnn::Candidate& candidate : made_.graph.candidates(accepted_for(spec_))) {
       if (candidate.tag != tag) continue;
       std::vector<dnn::Candidate> one;
       one.push_back(std::move(candidate));
-      for (ConvWay& way : dnn_ways(spec_, made_, std::move(one), 1)) return std::move(way);
+      for (ConvAlgorithm& algorithm : dnn_algorithms(spec_, made_, std::move(one), 1)) return std::move(algorithm);
     }
     return std::nullopt;
   }
@@ -213,7 +197,7 @@ class Problem {
   DnnConvGraph made_;
   std::vector<dnn::Candidate> candidates_;
   bool known_;
-  std::optional<ConvWay> way_;  // once it is decided
+  std::optional<ConvAlgorithm> algorithm_;  // once it is decided
 };
 
 std::mutex problems_mutex;  // for all problems, and so that one is measured at a time
@@ -248,21 +232,21 @@ std::string dnn_refusal(const ConvSpec& spec) {
 void begin_dnn_conv(const ConvSpec& spec) {
   const std::lock_guard lock(problems_mutex);
   if (!lever("tuning") || problem_of(spec).decided()) return;
-  static_cast<void>(tiled_way(spec));
-  static_cast<void>(small_way(spec));
-  static_cast<void>(few_way(spec));
+  static_cast<void>(weight_grad_3x3_algorithm(spec));
+  static_cast<void>(small_images_algorithm(spec));
+  static_cast<void>(few_channels_algorithm(spec));
 }
 
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {
   const std::lock_guard lock(problems_mutex);
-  const ConvWay way = problem_of(spec).decide(lever("tuning"));
-  const ConvWay own = way.any_address ? way : own_way(spec, Begin::when_started);
+  const ConvAlgorithm algorithm = problem_of(spec).decide(lever("tuning"));
+  const ConvAlgorithm plain = algorithm.any_address ? algorithm : plain_algorithm(spec, Begin::when_started);
   return backend::prepared(
-      [way, own, bias = spec.epilogue.bias](const RunArgs& args) {
+      [algorithm, plain, bias = spec.epilogue.bias](const RunArgs& args) {
         const ConvOperands at{args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]};
-        (way.any_address || aligned(at) ? way : own).run(at, args.scratch);
+        (algorithm.any_address || aligned(at) ? algorithm : plain).run(at, args.scratch);
       },
-      std::max(way.scratch_bytes, own.scratch_bytes));
+      std::max(algorithm.scratch_bytes, plain.scratch_bytes));
 }
 
 }  // namespace varve::cuda

@@ -62,19 +62,19 @@ struct DnnRun {
 
 }  // namespace
 
-std::vector<ConvWay> dnn_ways(const ConvSpec& spec, const DnnConvGraph& made, std::vector<dnn::Candidate> candidates,
-                              std::size_t most) {
-  std::vector<ConvWay> ways;
+std::vector<ConvAlgorithm> dnn_algorithms(const ConvSpec& spec, const DnnConvGraph& made,
+                                          std::vector<dnn::Candidate> candidates, std::size_t most) {
+  std::vector<ConvAlgorithm> algorithms;
   for (dnn::Candidate& candidate : candidates) {
-    if (ways.size() == most) break;
+    if (algorithms.size() == most) break;
     const std::string tag = candidate.tag;
     std::optional<dnn::Plan> found = made.graph.plan(std::move(candidate), accepted_for(spec));
     if (!found) continue;
     const auto plan = std::make_shared<const dnn::Plan>(std::move(*found));
-    ways.push_back(
+    algorithms.push_back(
         {tag, plan->workspace_bytes(), false, DnnRun{plan, spec.call.pass, made.x, made.w, made.y, made.bias}});
   }
-  return ways;
+  return algorithms;
 }
 
 }  // namespace varve::cuda

@@ -20,13 +20,13 @@ struct DnnConvGraph {
 };
 
 // Plans for those that cuDNN finds to work after all, up to `most`.
-std::vector<ConvWay> dnn_ways(const ConvSpec& spec, const DnnConvGraph& made, std::vector<dnn::Candidate> candidates,
-                              std::size_t most);
+std::vector<ConvAlgorithm> dnn_algorithms(const ConvSpec& spec, const DnnConvGraph& made,
+                                          std::vector<dnn::Candidate> candidates, std::size_t most);
 
 // Why cuDNN will not do it; empty: it may.
 std::string dnn_refusal(const ConvSpec& spec);
 
-// Chosen among what cuDNN offers and a product or our own kernel where that may be faster, by measurement.
+// Chosen among what cuDNN offers and a product or the plain kernel where that may be faster, by measurement.
 backend::Prepared prepare_dnn_conv(const ConvSpec& spec);
 // Where it is still to be measured, our kernels for it begin to compile: those of a whole program side by side.
 void begin_dnn_conv(const ConvSpec& spec);

@@ -212,7 +212,7 @@ class FewWeights {
 
 }  // namespace
 
-bool pays_for_few(const ConvSpec& spec) {
+bool pays_for_few_channels(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
   if (!lever("streams") || gpu().major < 8 || spec.call.pass == ConvPass::input_grad || spec.call.empty ||
       !spec.tensor_cores() || spec.dtype == f64)
@@ -225,18 +225,19 @@ bool pays_for_few(const ConvSpec& spec) {
   return s.weights() % 4 == 0 && FewWeights(spec).possible();
 }
 
-std::optional<ConvWay> few_way(const ConvSpec& spec) {
-  if (!pays_for_few(spec)) return std::nullopt;
+std::optional<ConvAlgorithm> few_channels_algorithm(const ConvSpec& spec) {
+  if (!pays_for_few_channels(spec)) return std::nullopt;
   if (spec.call.pass == ConvPass::forward) {
     FewForward conv(spec);
     conv.prepare();
-    return ConvWay{"few", 0, true, [conv = std::move(conv)](const ConvOperands& at, void*) { conv.run(at); }};
+    return ConvAlgorithm{"few_channels", 0, true,
+                         [conv = std::move(conv)](const ConvOperands& at, void*) { conv.run(at); }};
   }
   FewWeights weights(spec);
   weights.prepare();
   const std::size_t scratch = weights.scratch_bytes();
-  return ConvWay{"few", scratch, false,
-                 [weights = std::move(weights)](const ConvOperands& at, void* parts) { weights.run(at, parts); }};
+  return ConvAlgorithm{"few_channels", scratch, false,
+                       [weights = std::move(weights)](const ConvOperands& at, void* parts) { weights.run(at, parts); }};
 }
 
 }  // namespace varve::cuda

@@ -25,7 +25,7 @@ __device__ __forceinline__ int out_of(int eight, int column) {
   return eight / (kVec / 2) * 4 * kVec + column / 2 * kVec + eight % (kVec / 2) * 2 + column % 2;
 }
 
-__device__ __forceinline__ u32 bits_of(float x) { return rounded(x); }
+__device__ __forceinline__ u32 bits_of(float x) { return tf32_round(x); }
 template <class Half>
 __device__ __forceinline__ u32 bits_of(Half x) {
   return x.bits;
@@ -45,7 +45,7 @@ __device__ __forceinline__ u32 weight_word(const T* weights, int out, int quad, 
 }
 
 __device__ __forceinline__ void put_in_patch(u32* patch, int row, int at, float value) {
-  patch[row * kPitch + at] = rounded(value);
+  patch[row * kPitch + at] = tf32_round(value);
 }
 template <class Half>
 __device__ __forceinline__ void put_in_patch(u32* patch, int row, int at, Half value) {

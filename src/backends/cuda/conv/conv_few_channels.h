@@ -6,7 +6,7 @@
 
 namespace varve::cuda {
 
-bool pays_for_few(const ConvSpec& spec);  // may do: to be measured
-std::optional<ConvWay> few_way(const ConvSpec& spec);
+bool pays_for_few_channels(const ConvSpec& spec);  // may do: to be measured
+std::optional<ConvAlgorithm> few_channels_algorithm(const ConvSpec& spec);
 
 }  // namespace varve::cuda

@@ -23,7 +23,7 @@ constexpr int kUnits = kWords * OUTS / kVec, kMine = (kPieces + WARPS - 1) / WAR
 constexpr int kRows = OUTS / 16;  // of 16 channels, that one instruction computes
 
 __device__ __forceinline__ void put_in_patch(u32* patch, int row, int at, float value) {
-  patch[row * kPatchRow + at] = rounded(value);
+  patch[row * kPatchRow + at] = tf32_round(value);
 }
 template <class Half>
 __device__ __forceinline__ void put_in_patch(u32* patch, int row, int at, Half value) {
@@ -57,8 +57,8 @@ __device__ __forceinline__ void copy_units(u32* stage, const T* dy, const Tile& 
 }
 __device__ __forceinline__ void turn_unit(uint4* unit, float) {
   const uint4 x = *unit;
-  *unit = make_uint4(rounded(__uint_as_float(x.x)), rounded(__uint_as_float(x.y)), rounded(__uint_as_float(x.z)),
-                     rounded(__uint_as_float(x.w)));
+  *unit = make_uint4(tf32_round(__uint_as_float(x.x)), tf32_round(__uint_as_float(x.y)),
+                     tf32_round(__uint_as_float(x.z)), tf32_round(__uint_as_float(x.w)));
 }
 __device__ __forceinline__ u32 low_halves(u32 a, u32 b) { return (a & 0xffffu) | b << 16; }
 __device__ __forceinline__ u32 high_halves(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }

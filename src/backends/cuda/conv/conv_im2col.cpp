@@ -98,7 +98,7 @@ class GatheredConv {
 
 }  // namespace
 
-bool pays_to_gather(const ConvSpec& spec) {
+bool pays_for_im2col(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
   if (spec.call.pass == ConvPass::input_grad || spec.call.empty || s.groups != 1) return false;
   const Gathered matrix(s, spec.dtype);
@@ -112,13 +112,13 @@ bool pays_to_gather(const ConvSpec& spec) {
   return spec.tensor_cores() && bytes < kMost;
 }
 
-std::optional<ConvWay> gathered_way(const ConvSpec& spec) {
-  if (!pays_to_gather(spec)) return std::nullopt;
+std::optional<ConvAlgorithm> im2col_algorithm(const ConvSpec& spec) {
+  if (!pays_for_im2col(spec)) return std::nullopt;
   GatheredConv conv(spec);
   const std::size_t scratch = conv.scratch_bytes();
   const bool any_address = conv.any_address();
-  return ConvWay{"gathered", scratch, any_address,
-                 [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};
+  return ConvAlgorithm{"im2col", scratch, any_address,
+                       [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};
 }
 
 }  // namespace varve::cuda

@@ -7,7 +7,7 @@
 namespace varve::cuda {
 
 // Forward and for the gradient of weights; nothing for groups, and where the copy would be too large to pay.
-std::optional<ConvWay> gathered_way(const ConvSpec& spec);
-bool pays_to_gather(const ConvSpec& spec);  // may do: to be measured
+std::optional<ConvAlgorithm> im2col_algorithm(const ConvSpec& spec);
+bool pays_for_im2col(const ConvSpec& spec);  // may do: to be measured
 
 }  // namespace varve::cuda

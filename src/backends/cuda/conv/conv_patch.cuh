@@ -18,9 +18,9 @@ constexpr int kPatchRow = (TILE_W - 1) * kStrideW + kRun;  // numbers
 constexpr int kAcross = (OUT_W + TILE_W - 1) / TILE_W, kDown = (OUT_H + TILE_H - 1) / TILE_H;
 
 #if defined(VARVE_EMULATED)
-__device__ __forceinline__ u32 rounded(float x) { return __float_as_uint(emu_tf32(x)); }
+__device__ __forceinline__ u32 tf32_round(float x) { return __float_as_uint(emu_tf32(x)); }
 #else
-__device__ __forceinline__ u32 rounded(float x) {
+__device__ __forceinline__ u32 tf32_round(float x) {
   u32 bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;

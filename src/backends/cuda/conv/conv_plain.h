@@ -1,4 +1,4 @@
-// Convolutions by our own kernels, which take every floating type and every geometry.
+// Convolutions by plain kernels, which take every floating type and every geometry.
 #pragma once
 
 #include "backends/cuda/conv/conv_algorithm.h"

@@ -173,11 +173,11 @@ class SmallWeights : public Small {
 };
 
 template <class Conv>
-ConvWay way_of(const ConvSpec& spec) {
+ConvAlgorithm way_of(const ConvSpec& spec) {
   Conv conv(spec);
   conv.prepare();
   const std::size_t scratch = conv.scratch_bytes();
-  return {"small", scratch, false,
+  return {"small_images", scratch, false,
           [conv = std::move(conv)](const ConvOperands& at, void* memory) { conv.run(at, memory); }};
 }
 
@@ -189,7 +189,7 @@ bool fits(const ConvSpec& spec) {
 
 }  // namespace
 
-bool pays_for_small(const ConvSpec& spec) {
+bool pays_for_small_images(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
   if (!lever("streams") || gpu().major < 8 || spec.call.empty || !spec.tensor_cores() || spec.dtype == f64)
     return false;
@@ -199,8 +199,8 @@ bool pays_for_small(const ConvSpec& spec) {
   return spec.call.pass == ConvPass::weight_grad ? fits<SmallWeights>(spec) : fits<SmallImages>(spec);
 }
 
-std::optional<ConvWay> small_way(const ConvSpec& spec) {
-  if (!pays_for_small(spec)) return std::nullopt;
+std::optional<ConvAlgorithm> small_images_algorithm(const ConvSpec& spec) {
+  if (!pays_for_small_images(spec)) return std::nullopt;
   return spec.call.pass == ConvPass::weight_grad ? way_of<SmallWeights>(spec) : way_of<SmallImages>(spec);
 }
 

@@ -1,4 +1,4 @@
-// After conv_small_tiles.cuh: y from x, or with BACK 1 dx from dy, a convolution's TO images from its FROM images.
+// y from x, or with BACK 1 dx from dy, a convolution's TO images from its FROM images.
 //   parts[z] of to[N,TO_PIXELS,TO_CHANNELS], of sums over slab z of from's channels: SLAB words of each pixel
 //   SIDE   channels of `to` that a block computes; each warp has 16 of them
 //   TILES  of 8 images that a warp has: warps of the same channels share the batch

@@ -2,7 +2,7 @@
 // convolution is a product of matrices for each pair of pixels that meet, and padding is never multiplied:
 //   y[p] = Σ x[q] · w[tap(p, q)]ᵀ    dx[q] = Σ dy[p] · w[tap(p, q)]    dw[t] = Σ dy[p]ᵀ · x[q] of the pairs with tap t
 // A block has all that it multiplies in shared memory, as tiles of rows of words, and multiplies on tensor cores: a
-// word is a number rounded to TF32, or two of 16 bits (kernels/tensor_core.cuh). After async_copy.cuh.
+// word is a number rounded to TF32, or two of 16 bits (kernels/tensor_core.cuh).
 //   T                       float, bf16 or f16
 //   BATCH, PADDED           images, and with images of zeros that fill up the last tiles
 //   OUT_PIXELS, IN_PIXELS   of an image
@@ -58,19 +58,19 @@ __device__ __forceinline__ void copy_part(u32* tile, int first_row, int first_wo
 }
 
 // To the nearest TF32, of whose word tensor cores read the upper 19 bits. NaN stays what it is.
-__device__ __forceinline__ u32 rounded(u32 word, float) {
+__device__ __forceinline__ u32 tf32_rounded(u32 word, float) {
   const float x = __uint_as_float(word);
   return x == x ? word + 0x1000u : word;
 }
 template <class Half>
-__device__ __forceinline__ u32 rounded(u32 word, Half) {
+__device__ __forceinline__ u32 tf32_rounded(u32 word, Half) {
   return word;
 }
 
 // Two neighbouring words, ready to be multiplied.
 __device__ __forceinline__ uint2 two_words(const u32* at) {
   const uint2 words = *(const uint2*)at;
-  return make_uint2(rounded(words.x, T{}), rounded(words.y, T{}));
+  return make_uint2(tf32_rounded(words.x, T{}), tf32_rounded(words.y, T{}));
 }
 
 // A tile whose columns lie along the sum.

@@ -6,7 +6,7 @@
 
 namespace varve::cuda {
 
-bool pays_for_small(const ConvSpec& spec);  // may do: to be measured
-std::optional<ConvWay> small_way(const ConvSpec& spec);
+bool pays_for_small_images(const ConvSpec& spec);  // may do: to be measured
+std::optional<ConvAlgorithm> small_images_algorithm(const ConvSpec& spec);
 
 }  // namespace varve::cuda

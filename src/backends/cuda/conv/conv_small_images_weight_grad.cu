@@ -1,4 +1,4 @@
-// After conv_small_tiles.cuh: dw from x and dy. A block has 64 · 32 weights of each tap, a warp 16 · 16: rows 2 · group
+// dw from x and dy. A block has 64 · 32 weights of each tap, a warp 16 · 16: rows 2 · group
 // and 2 · group + 1 of these are a lane's, and columns 4 · member to 4 · member + 3.
 #include "conv/conv_small_images.cuh"
 

@@ -8,7 +8,7 @@ namespace varve::cuda {
 namespace {
 
 // dx [N,H,W,I] = dy [N,OH,OW,O] by wᵀ [I,KH,KW,O]: what was a tap to the left is one to the right.
-ConvShape turned(const ConvShape& s) {
+ConvShape transposed(const ConvShape& s) {
   ConvShape t = s;
   std::swap(t.in_height, t.out_height);
   std::swap(t.in_width, t.out_width);
@@ -21,9 +21,9 @@ ConvShape turned(const ConvShape& s) {
   return t;
 }
 
-class Turning {
+class TransposedWeights {
  public:
-  Turning(const ConvShape& shape, DType dtype)
+  TransposedWeights(const ConvShape& shape, DType dtype)
       : shape_(shape), function_("conv_transposed", {"conv/conv_transposed.cu", defines({{"T", bits_name(dtype)}})}) {}
 
   void run(const void* from, void* to) const {
@@ -43,22 +43,22 @@ class Turning {
 
 }  // namespace
 
-std::optional<ConvSpec> turned_spec(const ConvSpec& spec) {
+std::optional<ConvSpec> transposed_spec(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
   if (spec.call.pass != ConvPass::input_grad || spec.call.empty || s.groups != 1) return std::nullopt;
   if (s.stride_height != 1 || s.stride_width != 1) return std::nullopt;
-  const ConvShape t = turned(s);
+  const ConvShape t = transposed(s);
   // Padding by more than the kernel reaches: the gradient is a part of the convolution only.
   if (std::min({t.pad_top, t.pad_bottom, t.pad_left, t.pad_right}) < 0) return std::nullopt;
   return ConvSpec{{ConvPass::forward, t, false}, spec.dtype, {}, spec.tf32};
 }
 
-ConvWay turned_way(const ConvSpec& spec, ConvWay forward) {
+ConvAlgorithm transposed_algorithm(const ConvSpec& spec, ConvAlgorithm forward) {
   const std::size_t weights = scratch_piece(spec.call.shape.weights(), spec.dtype);
   const std::size_t scratch = weights + forward.scratch_bytes;
   const bool any_address = forward.any_address;
-  return {"turned", scratch, any_address,
-          [turning = Turning(spec.call.shape, spec.dtype), forward = std::move(forward), weights](
+  return {"transposed", scratch, any_address,
+          [turning = TransposedWeights(spec.call.shape, spec.dtype), forward = std::move(forward), weights](
               const ConvOperands& at, void* memory) {
             turning.run(at.second, memory);
             forward.run({at.first, memory, nullptr, at.out}, static_cast<std::byte*>(memory) + weights);

@@ -1,5 +1,5 @@
-// Weights [O, taps, I] turned to [I, taps, O], the last tap first: with them the gradient of a convolution's input is a
-// convolution of dy. Squares go through shared memory, so that both sides are touched along their last axis.
+// Weights [O, taps, I] transposed to [I, taps, O], the last tap first: with them the gradient of a convolution's input
+// is a convolution of dy. Squares go through shared memory, so that both sides are touched along their last axis.
 //
 // T: bits of the stored type.
 #include "kernels/prelude.cuh"

@@ -1,4 +1,4 @@
-// The gradient of a convolution's input as a convolution of dy by turned weights: libraries have more for those.
+// The gradient of a convolution's input as a convolution of dy by transposed weights: libraries have more for those.
 #pragma once
 
 #include "backends/cuda/conv/conv_algorithm.h"
@@ -6,9 +6,9 @@
 namespace varve::cuda {
 
 // The convolution that gives this gradient; nothing unless its stride and its groups are 1.
-std::optional<ConvSpec> turned_spec(const ConvSpec& spec);
+std::optional<ConvSpec> transposed_spec(const ConvSpec& spec);
 
-// By `forward`, which computes turned_spec(spec).
-ConvWay turned_way(const ConvSpec& spec, ConvWay forward);
+// By `forward`, which computes transposed_spec(spec).
+ConvAlgorithm transposed_algorithm(const ConvSpec& spec, ConvAlgorithm forward);
 
 }  // namespace varve::cuda

@@ -13,10 +13,9 @@ namespace {
 
 constexpr std::int64_t kSide = 64;                          // channels of a block, on both sides
 constexpr std::int64_t kStep = 32;                          // places at a time
-constexpr std::int64_t kTiles = 4;                          // steps whose x is turned
+constexpr std::int64_t kTiles = 4;                          // steps whose x is transposed
 constexpr std::int64_t kFewestStages = 5, kMostStages = 8;  // steps on their way, those among them
 constexpr std::int64_t kFewestSteps = 16;
-constexpr std::size_t kSharedBytes = 226 << 10;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -33,10 +32,10 @@ struct Line {
   std::int64_t strip() const { return pitch * rows; }  // places
 
  private:
-  static constexpr std::int64_t kSmall = 100;  // places: the copy engine takes its time for each strip
+  static constexpr std::int64_t kSmall = 100;  // places: TMA takes its time for each strip
 };
 
-// Stride 1, no groups, padding within the kernel's reach, and sizes that tiles of the copy engine can have.
+// Stride 1, no groups, padding within the kernel's reach, and sizes that tiles of TMA can have.
 bool has_line(const ConvShape& s) {
   if (s.groups != 1 || s.stride_height != 1 || s.stride_width != 1 || s.dilation_height != 1 || s.dilation_width != 1)
     return false;
@@ -61,7 +60,7 @@ class TiledWeights {
     const std::int64_t barriers = 16 * (stages_ + kTiles);
     return static_cast<std::size_t>(2 * (slab(strips()) + slab(x_strips())) + kTiles * kSide * 128 + barriers);
   }
-  bool fits() const { return shared_bytes() <= kSharedBytes; }
+  bool fits() const { return shared_bytes() + 1024 <= gpu().shared_bytes; }
 
   void prepare() {
     multiply_ =
@@ -114,7 +113,7 @@ class TiledWeights {
 
 }  // namespace
 
-bool pays_to_tile(const ConvSpec& spec) {
+bool pays_for_3x3(const ConvSpec& spec) {
   const ConvShape& s = spec.call.shape;
   constexpr std::int64_t kFewestPixels = 32;  // of an image: with fewer most places are padding
   if (s.in_height * s.in_width < kFewestPixels) return false;
@@ -123,13 +122,14 @@ bool pays_to_tile(const ConvSpec& spec) {
          s.in_channels % kSide == 0 && s.out_channels % kSide == 0 && has_line(s) && TiledWeights(s).fits();
 }
 
-std::optional<ConvWay> tiled_way(const ConvSpec& spec) {
-  if (!pays_to_tile(spec)) return std::nullopt;
+std::optional<ConvAlgorithm> weight_grad_3x3_algorithm(const ConvSpec& spec) {
+  if (!pays_for_3x3(spec)) return std::nullopt;
   TiledWeights weights(spec.call.shape);
   weights.prepare();
   const std::size_t scratch = weights.scratch_bytes();
-  return ConvWay{"tiled", scratch, false,
-                 [weights = std::move(weights)](const ConvOperands& at, void* memory) { weights.run(at, memory); }};
+  return ConvAlgorithm{
+      "weight_grad_3x3", scratch, false,
+      [weights = std::move(weights)](const ConvOperands& at, void* memory) { weights.run(at, memory); }};
 }
 
 }  // namespace varve::cuda

@@ -61,7 +61,7 @@ struct Piece {
     }
     const auto row_of = [&](int c, float a, float b, float d, float e) {
       *(uint4*)(tile + place(slab * 32 + 4 * channels + c, 4 * places)) =
-          make_uint4(rounded(a), rounded(b), rounded(d), rounded(e));
+          make_uint4(tf32_round(a), tf32_round(b), tf32_round(d), tf32_round(e));
     };
     row_of(0, from[0].x, from[1].x, from[2].x, from[3].x);
     row_of(1, from[0].y, from[1].y, from[2].y, from[3].y);
@@ -77,13 +77,13 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   extern __shared__ __align__(1024) unsigned char memory[];
   unsigned char *const ring = memory, *const x_ring = ring + 2 * SLAB, *const tiles = x_ring + 2 * X_SLAB;
   u64 *const full = (u64*)(tiles + TILES * TILE), *const empty = full + STAGES;
-  u64 *const turned = empty + STAGES, *const unused = turned + TILES;
+  u64 *const transposed = empty + STAGES, *const unused = transposed + TILES;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   const int first_step = (int)((i64)steps * blockIdx.z / gridDim.z);
   const int count = (int)((i64)steps * (blockIdx.z + 1) / gridDim.z) - first_step;
   const int first_strip = floor_div(first_step * 32 - REACH, STRIP), first_x_strip = first_step * 32 / STRIP;
   prepare_barriers(full, empty, STAGES, 12 + 3);
-  prepare_barriers(unused, turned, TILES, 1);
+  prepare_barriers(unused, transposed, TILES, 1);
   __syncthreads();
 
   if (warp >= 12) {
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       for (int number = lane; number < 128; number += 32) Piece(number).turn(x_ring, base, tiles + t % TILES * TILE);
       tile_is_written();
       __syncwarp();
-      if (lane == 0) barrier_arrive(turned + t % TILES);
+      if (lane == 0) barrier_arrive(transposed + t % TILES);
     }
     return;
   }
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   for (int t = 0; t < count; ++t) {
     const unsigned char* const tile = tiles + t % TILES * TILE;
     barrier_wait(full + t % STAGES, t / STAGES);
-    barrier_wait(turned + t % TILES, t / TILES);
+    barrier_wait(transposed + t % TILES, t / TILES);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       // Neighbouring taps want neighbouring places: four are enough for two of each of three taps.

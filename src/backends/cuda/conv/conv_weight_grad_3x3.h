@@ -6,7 +6,7 @@
 
 namespace varve::cuda {
 
-bool pays_to_tile(const ConvSpec& spec);  // may do: to be measured
-std::optional<ConvWay> tiled_way(const ConvSpec& spec);
+bool pays_for_3x3(const ConvSpec& spec);  // may do: to be measured
+std::optional<ConvAlgorithm> weight_grad_3x3_algorithm(const ConvSpec& spec);
 
 }  // namespace varve::cuda

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "backends/cuda/cublas/cublas_choice.h"
 #include "backends/cuda/device/context.h"
-#include "backends/cuda/tuning/cublas_tuning.h"
 #include "base/levers.h"
 #include "base/text.h"
 #include "varve/error.h"
@@ -12,7 +12,7 @@
 namespace varve::cuda {
 namespace {
 
-constexpr std::uint32_t kAlignment = 16;  // bytes: what vector loads and the copy engine need
+constexpr std::uint32_t kAlignment = 16;  // bytes: what vector loads and TMA need
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
 constexpr std::size_t kWorkspaceAlignment = 256;
 constexpr std::int64_t kMostProducts = 65535;  // of a batch: blocks along one axis of a grid
@@ -152,7 +152,8 @@ std::string BlasGemm::key() const {
 
 BlasGemm::Bytes BlasGemm::operand_bytes() const {
   return {bytes_of(problem_.b, problem_.count, spec_.in), bytes_of(problem_.a, problem_.count, spec_.in),
-          bytes_of(problem_.d, problem_.count, spec_.out)};
+          bytes_of(problem_.d, problem_.count, spec_.out),
+          spec_.bias ? static_cast<std::size_t>(problem_.d.rows) * size_of(spec_.out) : 0};
 }
 
 std::vector<BlasAlgorithm> BlasGemm::candidates(int most, std::uint32_t alignment) const {

@@ -63,10 +63,11 @@ class BlasGemm {
   // What tells this product from others, for those who choose algorithms.
   std::string key() const;
   struct Bytes {
-    std::size_t a = 0, b = 0, c = 0;  // of our operands
-    std::size_t all() const { return a + b + c; }
+    std::size_t a = 0, b = 0, c = 0, bias = 0;  // of our operands
+    std::size_t all() const { return a + b + c + bias; }
   };
   Bytes operand_bytes() const;
+  DType out() const { return spec_.out; }
   void run(const GemmOperands& operands, const BlasAlgorithm& algorithm) const;
   // The library's own order, the best first; for operands at addresses that are multiples of `alignment`.
   std::vector<BlasAlgorithm> candidates(int most, std::uint32_t alignment) const;

@@ -128,7 +128,7 @@ class Plan {
   std::size_t workspace_ = 0;
 };
 
-// One way to compute a graph, not yet tried.
+// One algorithm for a graph, not yet tried.
 struct Candidate {
   std::string tag;      // engine and knobs: "eng62 k2=4 k13=0", the same in every process
   std::int64_t engine;  // several candidates may be one engine with other knobs
@@ -145,7 +145,7 @@ class Graph {
   void add(std::int64_t a, std::int64_t b, std::int64_t to);
   void relu(std::int64_t from, std::int64_t to);
 
-  // After the last operation: what cuDNN offers, the most promising first. Empty when it knows no way.
+  // After the last operation: what cuDNN offers, the most promising first. Empty when it knows none.
   std::vector<Candidate> candidates(const Accept& accept);
   // Nothing when the engine turns out not to support it, or wants more memory.
   std::optional<Plan> plan(Candidate candidate, const Accept& accept) const;

@@ -471,6 +471,7 @@ Gpu open(int ordinal) {
     throw Error(cat(gpu.name, " has compute capability ", gpu.major, ".", gpu.minor,
                     "; Varve needs 8.0 (Ampere) or later. Use device=cpu."));
   gpu.multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  gpu.multiprocessor_threads = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
   gpu.shared_bytes = static_cast<std::size_t>(attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   check(cuDeviceTotalMem(&gpu.memory, device), "cuDeviceTotalMem");
   return gpu;

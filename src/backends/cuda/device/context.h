@@ -15,15 +15,17 @@
 
 namespace varve::cuda {
 
-// What kernels are made for. Without a GPU (compiling only) a stand-in: compute capability 9.0, 132 multiprocessors.
+// What kernels are made for. Without a GPU (compiling only) a stand-in, with the figures of an H200.
 struct Gpu {
   int ordinal = 0;
   std::string name = "none";
   int major = 9, minor = 0;
   int multiprocessors = 132;
+  int multiprocessor_threads = 2048;      // that one multiprocessor runs at once
   std::size_t shared_bytes = 227 * 1024;  // the most that one block may have
   std::size_t memory = 0;                 // bytes; 0 when there is no GPU
   bool present() const { return memory != 0; }
+  std::int64_t threads() const { return std::int64_t{multiprocessors} * multiprocessor_threads; }  // that run at once
 };
 
 class Context final : public backend::Device {

@@ -24,8 +24,8 @@ bool aligned(std::int64_t bytes, const Pointers*... pointers) {
 
 // For kernels whose threads go on to further items: blocks for so many items, no more than fill the GPU a few times.
 inline Launch striding(std::int64_t items, int block = 256) {
-  constexpr std::int64_t kWaves = 16;  // of 256 threads on a multiprocessor, which holds 8
-  return {.grid = std::min(ceil_div(items, block), kWaves * gpu().multiprocessors * 256 / block), .block = block};
+  constexpr std::int64_t kWaves = 2;
+  return {.grid = std::min(ceil_div(items, block), kWaves * gpu().threads() / block), .block = block};
 }
 
 // For kernels that go along rows: threads for so many items of a row, by rows.

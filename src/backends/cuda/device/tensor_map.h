@@ -1,4 +1,4 @@
-// How the copy engine is told of a matrix in memory, and of the tiles of it that it brings (kernels/tma.cuh).
+// How TMA is told of a matrix in memory, and of the tiles of it that it brings (kernels/tma.cuh).
 #pragma once
 
 #include <cuda.h>

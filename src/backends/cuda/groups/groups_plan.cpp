@@ -5,14 +5,14 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backends/cuda/device/context.h"
+
 namespace varve::cuda {
 namespace {
 
 using backend::Reduce;
 
-constexpr std::int64_t kWave = 132 * 2048;  // threads that a large GPU runs at once
-constexpr std::int64_t kBlocks = 132;       // fewer leave parts of it idle
-constexpr std::int64_t kSplitBlocks = 4 * kBlocks;
+std::int64_t fewest_blocks() { return gpu().multiprocessors; }  // fewer leave parts of the GPU idle
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -177,11 +177,11 @@ void plan_flat(GroupPlan& plan, bool vectors) {
     width = dividing(last, most);
   else
     plan.crossing = !simple && last % width != 0;
-  while (width > 1 && count / width < kBlocks * kGroupThreads) width /= 2;
+  while (width > 1 && count / width < fewest_blocks() * kGroupThreads) width /= 2;
   plan.width = static_cast<int>(width);
   plan.crossing = plan.crossing && last % width != 0;
   plan.units = count / width;
-  plan.unroll = unroll_for(plan, plan.units / kWave);
+  plan.unroll = unroll_for(plan, plan.units / gpu().threads());
   plan.tiles = up(plan.units, std::int64_t{kGroupThreads} * plan.unroll);
 }
 
@@ -193,12 +193,12 @@ void plan_rows(GroupPlan& plan, bool vectors) {
   // A few units for each thread; more threads when there are few rows.
   std::int64_t lanes =
       std::clamp<std::int64_t>(power_below(std::max<std::int64_t>(plan.units / 4, 1)), 1, kGroupThreads);
-  while (lanes < kGroupThreads && lanes < plan.units && plan.columns * lanes < kWave / 2) lanes *= 2;
+  while (lanes < kGroupThreads && lanes < plan.units && plan.columns * lanes < gpu().threads() / 2) lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
   plan.tiles = up(plan.columns, kGroupThreads / lanes);
   if (lanes == kGroupThreads)
-    plan.slices =
-        std::clamp<std::int64_t>(kSplitBlocks / plan.tiles, 1, std::max<std::int64_t>(plan.units / (lanes * 8), 1));
+    plan.slices = std::clamp<std::int64_t>(4 * fewest_blocks() / plan.tiles, 1,
+                                           std::max<std::int64_t>(plan.units / (lanes * 8), 1));
   plan.unroll = unroll_for(plan, plan.units / plan.slices / lanes);
 }
 
@@ -218,13 +218,13 @@ void plan_columns(GroupPlan& plan, bool vectors) {
   constexpr std::int64_t kSteps = 4;  // of a thread, at least: all its loads at once
   const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * kSteps), 1); };
   while (lanes < needed && kGroupThreads / lanes > std::max<std::int64_t>(plan.units / 4, 1)) lanes *= 2;
-  while (lanes > 1 && up(across, lanes) * slices() < kBlocks && lanes * width * sizes.least > 64 &&
+  while (lanes > 1 && up(across, lanes) * slices() < fewest_blocks() && lanes * width * sizes.least > 64 &&
          kGroupThreads / lanes * 2 < plan.units)
     lanes /= 2;
   plan.lanes = static_cast<int>(lanes);
   plan.tiles = up(across, lanes);
   const std::int64_t rows = kGroupThreads / lanes;
-  plan.slices = std::clamp<std::int64_t>(2 * kBlocks / plan.tiles, 1, slices());
+  plan.slices = std::clamp<std::int64_t>(2 * fewest_blocks() / plan.tiles, 1, slices());
   plan.unroll = unroll_for(plan, plan.units / plan.slices / rows);
 }
 

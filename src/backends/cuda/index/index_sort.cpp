@@ -11,7 +11,7 @@ constexpr std::int64_t kMostCounts = 1 << 24;  // of all tiles together
 constexpr std::int64_t kTile = 1024;
 constexpr int kDigit = 13;  // bits, where one digit does not do
 
-std::size_t rounded(std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 63) / 64 * 64; }
+std::size_t align_up(std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 63) / 64 * 64; }
 
 int width_of(std::int64_t value) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value))); }
 
@@ -52,7 +52,7 @@ IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFe
   Constants constants = {{"INDEX", index_type(keys.dtype)}, {"COMPOSITE", composite <= 32 ? "u32" : "u64"}};
   if (keys.flat) constants.emplace_back("FLAT", "1");
   const KernelText text{"index/index_sort.cu", defines(constants)};
-  pair_ = rounded(4 * n);
+  pair_ = align_up(4 * n);
   counts_at_ = 2 * pair_;
   total_ = counts_at_;
   if (few_) {
@@ -66,8 +66,8 @@ IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFe
   tile_ = ceil_div(std::max(kTile, ceil_div(n, most_tiles)), 32) * 32;
   tiles_ = ceil_div(n, tile_);
   counts_at_ = 4 * pair_;
-  totals_at_ = counts_at_ + rounded(4 * tiles_ * bins_);
-  total_ = totals_at_ + rounded(4 * bins_);
+  totals_at_ = counts_at_ + align_up(4 * tiles_ * bins_);
+  total_ = totals_at_ + align_up(4 * bins_);
   count_first_ = Function("count_first", text);
   if (passes_ > 1) count_next_ = Function("count_next", text);
   add_tiles_ = Function("add_tiles", text);

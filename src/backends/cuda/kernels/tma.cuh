@@ -1,4 +1,4 @@
-// Tiles of matrices that the copy engine brings to shared memory and takes back, many of them on their way at once, and
+// Tiles of matrices that TMA brings to shared memory and takes back, many of them on their way at once, and
 // products of whole tiles by four warps. For compute capability 9.0 alone.
 //
 // A tile is slabs of rows of 128 bytes (a TensorMap says of what). In shared memory a slab begins on 1024 bytes, and of
@@ -135,7 +135,7 @@ __device__ __forceinline__ void stores_but_one_are_read() {
   asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 }
 __device__ __forceinline__ void stores_are_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-// By each thread that wrote into a tile, before the copy engine takes it.
+// By each thread that wrote into a tile, before TMA takes it.
 __device__ __forceinline__ void tile_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Four warps that only bring tiles leave registers to those that compute.
@@ -155,9 +155,9 @@ __device__ __forceinline__ void fewer_registers() {
 // Eight numbers, from 8 · k on, of each of 64 rows of a slab, or sixteen of 16 bits from 16 · k on: as the tensor cores
 // are told where an operand lies.
 typedef u64 Matrix;
-__device__ __forceinline__ Matrix matrix_in(const void* slab, int k, int row_bytes, u64 turned) {
+__device__ __forceinline__ Matrix matrix_in(const void* slab, int k, int row_bytes, u64 transposed) {
   const u64 whole_rows = 1, eight_rows = 8 * row_bytes >> 4;
-  return ((u64)shared_address(slab) >> 4 & 0x3fff) + 2 * k | whole_rows << 16 | eight_rows << 32 | turned << 62;
+  return ((u64)shared_address(slab) >> 4 & 0x3fff) + 2 * k | whole_rows << 16 | eight_rows << 32 | transposed << 62;
 }
 __device__ __forceinline__ Matrix matrix(const void* slab, int k) { return matrix_in(slab, k, 128, 1); }
 __device__ __forceinline__ Matrix half_matrix(const void* slab, int k) { return matrix_in(slab, k, 64, 2); }
@@ -208,21 +208,21 @@ __device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4
 #endif
 
 // Which tiles a block has: it is number `stripe` of the stripes that a matrix is cut into, and of the blocks that share
-// the stripe number `lane` of `lanes`: it has every lanes-th of the stripe's tiles, or of so many of them `together`,
-// from number `lane` on: `count` tiles.
+// the stripe number `split` of `splits`: it has every splits-th of the stripe's tiles, or of so many of them
+// `together`, from number `split` on: `count` tiles.
 struct Share {
-  int stripe, lane, lanes, together, count;
+  int stripe, split, splits, together, count;
   __device__ __forceinline__ Share(int tiles, int stripes, int together_ = 1)
       : stripe((int)blockIdx.x % stripes),
-        lane((int)blockIdx.x / stripes),
-        lanes((int)gridDim.x / stripes),
+        split((int)blockIdx.x / stripes),
+        splits((int)gridDim.x / stripes),
         together(together_) {
-    const int groups = (tiles + together - 1) / together, mine = (groups - lane + lanes - 1) / lanes;
-    const bool last = (groups - 1 - lane) % lanes == 0;  // is mine
+    const int groups = (tiles + together - 1) / together, mine = (groups - split + splits - 1) / splits;
+    const bool last = (groups - 1 - split) % splits == 0;  // is mine
     count = mine * together - (last ? groups * together - tiles : 0);
   }
   __device__ __forceinline__ int tile(int number) const {
-    return (lane + number / together * lanes) * together + number % together;
+    return (split + number / together * splits) * together + number % together;
   }
 };
 
@@ -239,7 +239,7 @@ __device__ __forceinline__ void prepare_barriers(u64* full, u64* free, int stage
 }
 
 // To the nearest TF32, of whose word tensor cores read the upper 19 bits. NaN stays what it is.
-__device__ __forceinline__ u32 rounded(float x) {
+__device__ __forceinline__ u32 tf32_round(float x) {
   const u32 bits = __float_as_uint(x);
   return x == x ? bits + 0x1000u : bits;
 }

@@ -20,7 +20,10 @@ using backend::Site;
 
 constexpr const char* kName = "class loss+gradient+bias gradient";
 constexpr std::size_t kLeastBytes = std::size_t{8} << 20;  // of logits: less is read again in no time
-constexpr std::int64_t kFewestClasses = 256, kMostClasses = 28672;
+constexpr std::int64_t kFewestClasses = 256;
+// A thread has a number and a sum for each of its classes. Of the 64 registers that each of 1024 threads may have, both
+// take no more than 40; with the numbers in shared memory, the sums take up to 28.
+constexpr std::int64_t kMostThreads = 1024, kClassesInRegisters = 20, kSumsInRegisters = 28;
 
 // logits: [M,N]  labels, losses, dloss: [M]  bias gradient: [N]
 struct ClassLoss {
@@ -30,9 +33,13 @@ struct ClassLoss {
   double given = 0;
 
   // So many that a row fits into their registers beside the sums; as many blocks as run at once.
-  int threads() const { return classes <= 4096 ? 256 : classes <= 10240 ? 512 : 1024; }
-  std::int64_t blocks() const { return std::min<std::int64_t>(rows, gpu().multiprocessors * (1024 / threads())); }
-  bool kept() const { return classes > 20480; }  // in shared memory: registers hold the sums
+  int threads() const { return classes <= 256 * 16 ? 256 : classes <= 512 * kClassesInRegisters ? 512 : 1024; }
+  std::int64_t blocks() const {
+    return std::min<std::int64_t>(rows, gpu().multiprocessors * (kMostThreads / threads()));
+  }
+  bool kept() const {
+    return classes > kMostThreads * kClassesInRegisters;
+  }  // in shared memory: registers hold the sums
   std::size_t kept_bytes() const {
     return kept() ? static_cast<std::size_t>((classes + 4095) / 4096 * 4096) * sizeof(float) : 0;
   }
@@ -126,7 +133,8 @@ std::string refusal_of(const ClassLoss& l) {
   if (!lever("class-loss")) return kLeftOut;
   if (l.dtype == f64) return name(l.dtype);
   if (l.classes < kFewestClasses) return "few classes";
-  if (l.classes > kMostClasses) return "more classes than fit into a block";
+  if (l.classes > kMostThreads * kSumsInRegisters || l.kept_bytes() > gpu().shared_bytes)
+    return "more classes than fit into a block";
   if (static_cast<std::size_t>(l.rows * l.classes) * size_of(l.dtype) < kLeastBytes) return "few logits";
   return "";
 }

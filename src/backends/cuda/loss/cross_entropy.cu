@@ -1,4 +1,4 @@
-// After rows.cuh and last_block.cuh. Cross entropy of logits and labels.
+// Cross entropy of logits and labels.
 //   LABEL      type of the labels
 //   LOSSES     a loss for each row is written
 //   GRADIENT   the gradient of the logits is written, perhaps over them

@@ -39,7 +39,7 @@ GemmSpec spec_at(const Site& site, const Product& product, const Epilogue& epilo
           .early = wide || site.is_state(weights)};
 }
 
-// Whether it will stream, whatever becomes of it. Contiguous operands always may.
+// Whether a TmaGemm takes it, whatever becomes of it. Contiguous operands always may.
 bool streams(const Site& site, const Epilogue& epilogue, bool wide) {
   const auto port = [](const TensorType& type) { return Port{type, contiguous(type.shape), nullptr}; };
   const std::vector<ir::Value>& in = site.node().inputs;
@@ -49,7 +49,7 @@ bool streams(const Site& site, const Epilogue& epilogue, bool wide) {
       site,
       product_of(port(in[0].type()), port(in[1].type()), port(site.node().types[0]), match::transposes_of(site.node())),
       epilogue, wide);
-  return StreamGemm::is_worth_trying(spec) && StreamGemm::refusal(spec).empty();
+  return TmaGemm::is_worth_trying(spec) && TmaGemm::refusal(spec).empty();
 }
 
 bool is_function(const ir::Node& node, const TensorType& type) {
@@ -129,7 +129,7 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
 }
 
 // With a function of the product and of other matrices, as the gradient of an activation is. Nothing where there is
-// none, or the product does not stream.
+// none, or no TmaGemm takes the product.
 void claim_with_tail(const Site& site, const std::string& who, bool wide, std::vector<Claim>& claims) {
   const auto following = match::following(site, {site.root(), 0}, kMostTailOperands);
   if (!following || match::tail_of(*following).is_simple() || !streams(site, {}, wide)) return;
@@ -141,11 +141,11 @@ void claim_with_tail(const Site& site, const std::string& who, bool wide, std::v
 void claim_product(const Site& site, std::vector<Claim>& claims) {
   const std::string refusal = blas_refusal(site.node().types[0].dtype);
   if (!refusal.empty()) claims.push_back(Claim::no("cublas matmul", refusal));
-  const std::string who = refusal.empty() ? "cublas" : "own";
+  const std::string who = refusal.empty() ? "cublas" : "plain";
   if (reads_wide(site)) {
-    claim_with_tail(site, "stream", true, claims);
+    claim_with_tail(site, "tma", true, claims);
     for (const Epilogue& epilogue : epilogues_after(site, true))
-      claims.push_back(make_claim(site, epilogue, "stream", true));
+      claims.push_back(make_claim(site, epilogue, "tma", true));
   }
   claim_with_tail(site, who, false, claims);
   for (const Epilogue& epilogue : epilogues_after(site, false))

@@ -5,15 +5,15 @@
 
 #include "backends/cuda/claims.h"
 #include "backends/cuda/matmul/matmul_tma.h"
-#include "backends/cuda/tuning/cublas_tuning.h"
+#include "backends/cuda/tuning/timing.h"
 #include "base/text.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
 namespace {
 
-constexpr std::size_t kRound = 256;
-std::size_t rounded(std::size_t bytes) { return (bytes + kRound - 1) / kRound * kRound; }
+constexpr std::size_t kAlign = 256;
+std::size_t align_up(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 Ints with_matrix(Ints batch, std::int64_t row, std::int64_t col) {
   batch.push_back(row);
@@ -37,16 +37,16 @@ Gemm::Gemm(const GemmSpec& spec) {
   if (spec.product.empty()) return;
   const bool by_library = spec.product.k > 0 && blas_refusal(spec.in).empty() && prepare_blas(spec);
   if (!by_library || !blas_->takes_any_address())
-    own_ = std::make_shared<OwnGemm>(spec, by_library ? Begin::when_started : Begin::now);
+    plain_ = std::make_shared<PlainGemm>(spec, by_library ? Begin::when_started : Begin::now);
 }
 
 // Operands that the library cannot read lie copied in scratch memory.
 bool Gemm::prepare_blas(const GemmSpec& spec) {
   Packed packed = pack_for_blas(spec.product);
-  if (spec.turn_a) packed.product.a = {{}, spec.product.k, 1};
-  if (spec.turn_b) packed.product.b = {{}, 1, spec.product.k};
-  packed.a = packed.a || spec.turn_a;
-  packed.b = packed.b || spec.turn_b;
+  if (spec.transpose_a) packed.product.a = {{}, spec.product.k, 1};
+  if (spec.transpose_b) packed.product.b = {{}, 1, spec.product.k};
+  packed.a = packed.a || spec.transpose_a;
+  packed.b = packed.b || spec.transpose_b;
   GemmSpec call = spec;
   call.product = packed.product;
   fold(call.product);
@@ -67,13 +67,13 @@ Gemm::Copy Gemm::make_copy(const MatrixStrides& from, const MatrixStrides& to, c
   const TensorType type{dtype, once};
   backend::Prepared copy = prepare_strided_copy({type, {0, with_matrix(from.batch, from.row, from.col)}, nullptr},
                                                 {type, {0, with_matrix(to.batch, to.row, to.col)}, nullptr});
-  return {std::move(copy.kernel), rounded(type.bytes()), rounded(copy.scratch_bytes)};
+  return {std::move(copy.kernel), align_up(type.bytes()), align_up(copy.scratch_bytes)};
 }
 
 std::size_t Gemm::scratch_bytes() const {
   if (!blas_) return 0;
   const std::size_t copies = a_.bytes + a_.scratch + b_.bytes + b_.scratch;
-  return (copies ? copies + kRound : 0) + blas_->scratch_bytes();
+  return (copies ? copies + kAlign : 0) + blas_->scratch_bytes();
 }
 
 const void* Gemm::copied(const Copy& copy, const void* from, std::byte*& scratch) const {
@@ -86,16 +86,17 @@ const void* Gemm::copied(const Copy& copy, const void* from, std::byte*& scratch
 
 void Gemm::run(const GemmOperands& operands) const {
   if (!blas_) {
-    if (own_) own_->run(operands);
+    if (plain_) plain_->run(operands);
     return;
   }
   GemmOperands o = operands;
   const auto address = reinterpret_cast<std::uintptr_t>(operands.scratch);
-  auto* scratch = static_cast<std::byte*>(operands.scratch) + (a_.kernel || b_.kernel ? rounded(address) - address : 0);
+  auto* scratch =
+      static_cast<std::byte*>(operands.scratch) + (a_.kernel || b_.kernel ? align_up(address) - address : 0);
   o.a = copied(a_, operands.a, scratch);
   o.b = copied(b_, operands.b, scratch);
   o.scratch = scratch;
-  if (own_ && !BlasGemm::is_aligned(o)) return own_->run(operands);
+  if (plain_ && !BlasGemm::is_aligned(o)) return plain_->run(operands);
   blas_->run(o);
 }
 
@@ -108,19 +109,19 @@ backend::Prepared prepare_gemm(const GemmSpec& spec) {
 }
 
 // Tensor cores read TF32 along k alone. Where much is made of a factor that lies across, a copy of it may pay.
-std::vector<GemmSpec> turned_specs(const GemmSpec& spec) {
+std::vector<GemmSpec> transposed_specs(const GemmSpec& spec) {
   constexpr std::int64_t kMuch = 512, kMostCopied = std::int64_t{8} << 20;  // elements
   const Product& p = spec.product;
   if (spec.in != f32 || !spec.tf32 || spec.adds || !p.batch.empty() || p.k < kMuch || !blas_refusal(f32).empty())
     return {};
   const bool a = p.a.col != 1 && p.n >= kMuch, b = p.b.row != 1 && p.m >= kMuch;
   std::vector<GemmSpec> specs;
-  for (const auto& [turn_a, turn_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
-    if ((turn_a && !a) || (turn_b && !b)) continue;
-    if ((turn_a ? p.m * p.k : 0) + (turn_b ? p.k * p.n : 0) > kMostCopied) continue;
+  for (const auto& [transpose_a, transpose_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    if ((transpose_a && !a) || (transpose_b && !b)) continue;
+    if ((transpose_a ? p.m * p.k : 0) + (transpose_b ? p.k * p.n : 0) > kMostCopied) continue;
     specs.push_back(spec);
-    specs.back().turn_a = turn_a;
-    specs.back().turn_b = turn_b;
+    specs.back().transpose_a = transpose_a;
+    specs.back().transpose_b = transpose_b;
   }
   return specs;
 }
@@ -130,18 +131,21 @@ backend::Prepared prepare_fastest_gemm(const GemmSpec& spec, const std::vector<b
   std::optional<SmallGemm> small;  // first: its kernel is compiled while the library is asked
   if (SmallGemm::takes(spec)) small.emplace(spec);
   backend::Prepared best = prepare_gemm(spec);
-  for (const GemmSpec& turned : turned_specs(spec)) {
-    backend::Prepared rival = prepare_gemm(turned);
-    const std::string key = cat("turned", turned.turn_a ? " a" : "", turned.turn_b ? " b" : "",
-                                spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(turned.product));
-    if (!first_is_faster(key, {&best, &rival, &in, &out})) best = std::move(rival);
+  for (const GemmSpec& transposed : transposed_specs(spec)) {
+    backend::Prepared rival = prepare_gemm(transposed);
+    const std::string problem =
+        cat("transposed", transposed.transpose_a ? " a" : "", transposed.transpose_b ? " b" : "",
+            spec.bias ? " bias" : "", spec.relu ? " relu " : " ", name_of(transposed.product));
+    const std::vector<KernelText> kernels{{"shape/strided_copy.cu", ""}, {"shape/transpose.cu", ""}};
+    best = fastest_kernel({problem, kernels, in, out}, std::move(best), std::move(rival));
   }
   if (small) {
     backend::Prepared rival =
         backend::prepared([gemm = *small, spec](const backend::RunArgs& args) { gemm.run(operands_of(args, spec)); });
-    const std::string key = cat("small ", name(spec.in), spec.tf32 ? " tf32" : "", spec.bias ? " bias" : "",
-                                spec.relu ? " relu " : " ", name_of(spec.product));
-    if (!first_is_faster(key, {&best, &rival, &in, &out})) best = std::move(rival);
+    const std::string problem = cat("small ", name(spec.in), spec.tf32 ? " tf32" : "", spec.bias ? " bias" : "",
+                                    spec.relu ? " relu " : " ", name_of(spec.product));
+    const std::vector<KernelText> kernels{{"matmul/matmul_small.cu", ""}, {"matmul/matmul_plain.cu", ""}};
+    best = fastest_kernel({problem, kernels, in, out}, std::move(best), std::move(rival));
   }
   return best;
 }
@@ -151,35 +155,37 @@ backend::Prepared prepare_fastest_gemm(const GemmSpec& spec, const std::vector<b
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
                                   const std::vector<backend::Port>& out, const Tail& tail) {
   if (spec.wide_b) {
-    const StreamGemm stream(spec, tail);
+    const TmaGemm tma(spec, tail);
     return backend::prepared(
-        [stream, spec, tail](const backend::RunArgs& args) { stream.run(operands_of(args, spec, tail)); },
-        stream.scratch_bytes());
+        [tma, spec, tail](const backend::RunArgs& args) { tma.run(operands_of(args, spec, tail)); },
+        tma.scratch_bytes());
   }
-  if (!StreamGemm::is_worth_trying(spec) || !StreamGemm::refusal(spec).empty()) {
-    if (!tail.function.empty()) throw Error("a function of a product that does not stream.");
+  if (!TmaGemm::is_worth_trying(spec) || !TmaGemm::refusal(spec).empty()) {
+    if (!tail.function.empty()) throw Error("a function of a product that does not tma.");
     return prepare_fastest_gemm(spec, in, out);
   }
   const Gemm gemm(spec);
-  const StreamGemm stream(spec, tail);
-  const auto run = [gemm, stream, spec, tail](const backend::RunArgs& args) {
+  const TmaGemm tma(spec, tail);
+  const auto run = [gemm, tma, spec, tail](const backend::RunArgs& args) {
     const GemmOperands operands = operands_of(args, spec, tail);
     gemm.run(operands);
-    stream.apply(operands);
+    tma.apply(operands);
   };
-  backend::Prepared streamed = backend::prepared(
-      [run, stream, spec, tail](const backend::RunArgs& args) {
+  backend::Prepared by_tma = backend::prepared(
+      [run, tma, spec, tail](const backend::RunArgs& args) {
         const GemmOperands operands = operands_of(args, spec, tail);
-        StreamGemm::takes(operands) ? stream.run(operands) : run(args);
+        TmaGemm::takes(operands) ? tma.run(operands) : run(args);
       },
-      std::max(stream.scratch_bytes(), gemm.scratch_bytes()));
+      std::max(tma.scratch_bytes(), gemm.scratch_bytes()));
   backend::Prepared plain = backend::prepared(run, gemm.scratch_bytes());
-  const std::string key = cat("stream", spec.bias ? " bias" : "", spec.relu ? " relu" : "",
-                              tail.function.empty() ? " "
-                              : tail.is_simple()    ? " function "
-                                                    : " tail ",
-                              name_of(spec.product));
-  return first_is_faster(key, {&streamed, &plain, &in, &out}) ? std::move(streamed) : std::move(plain);
+  const std::string problem = cat("tma ", name(spec.in), spec.bias ? " bias" : "", spec.relu ? " relu" : "",
+                                  tail.function.empty() ? " "
+                                  : tail.is_simple()    ? " function "
+                                                        : " tail ",
+                                  name_of(spec.product));
+  const std::vector<KernelText> kernels{
+      {"matmul/matmul_tma.cu", tail.function}, {"matmul/split_k_sum.cu", ""}, {"matmul/split_k_tail.cu", ""}};
+  return fastest_kernel({problem, kernels, in, out}, std::move(by_tma), std::move(plain));
 }
 
 }  // namespace varve::cuda

@@ -1,4 +1,4 @@
-// A product by whoever can do it: the library, after copies of what it cannot read, or else our own kernel.
+// A product by whoever can do it: the library, after copies of what it cannot read, or else the plain kernel.
 #pragma once
 
 #include "backends/cuda/cublas/cublas.h"
@@ -25,11 +25,11 @@ class Gemm {
 
   std::shared_ptr<BlasGemm> blas_;
   Copy a_, b_;
-  std::shared_ptr<OwnGemm> own_;  // set where the library may refuse
+  std::shared_ptr<PlainGemm> plain_;  // set where the library may refuse
 };
 
 // a, b, the bias, if there is one, and what the tail reads: by a Gemm, or where few rows meet large weights by the
-// faster of two. A tail is for products that stream: StreamGemm.
+// faster of two. A tail is for a TmaGemm.
 backend::Prepared prepare_product(const GemmSpec& spec, const std::vector<backend::Port>& in,
                                   const std::vector<backend::Port>& out, const Tail& tail = {});
 

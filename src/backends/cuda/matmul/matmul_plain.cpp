@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "backends/cuda/device/context.h"
+
 namespace varve::cuda {
 namespace {
 
@@ -51,9 +53,9 @@ const void* at(const void* data, std::int64_t elements, DType dtype) {
 
 DType scale_type(DType out) { return out == f64 ? f64 : f32; }
 
-OwnGemm::OwnGemm(const GemmSpec& spec, Begin begin) : spec_(spec), function_("matmul", text_of(spec), begin) {}
+PlainGemm::PlainGemm(const GemmSpec& spec, Begin begin) : spec_(spec), function_("matmul", text_of(spec), begin) {}
 
-void OwnGemm::launch(const GemmOperands& o, const Offsets& offsets) const {
+void PlainGemm::launch(const GemmOperands& o, const Offsets& offsets) const {
   const Product& p = spec_.product;
   const MatmulShape shape = shape_of(p);
   Launch launch{.grid = (p.m + kBlock - 1) / kBlock * ((p.n + kBlock - 1) / kBlock), .block = kThreads};
@@ -71,7 +73,7 @@ void OwnGemm::launch(const GemmOperands& o, const Offsets& offsets) const {
     start(static_cast<float>(spec_.alpha), static_cast<float>(spec_.beta));
 }
 
-void OwnGemm::run(const GemmOperands& operands) const {
+void PlainGemm::run(const GemmOperands& operands) const {
   const Product& p = spec_.product;
   if (p.empty()) return;
   const std::size_t outer = outer_axes(p);
@@ -103,11 +105,12 @@ bool is_near(const MatrixStrides& strides, std::int64_t rows, std::int64_t colum
 }  // namespace
 
 bool SmallGemm::takes(const GemmSpec& spec) {
-  constexpr std::int64_t kMostBlocks = 264, kDeepest = 1024;  // two for each multiprocessor of a large GPU
+  constexpr std::int64_t kDeepest = 1024;
+  const std::int64_t most_blocks = 2 * gpu().multiprocessors;
   const Product& p = spec.product;
   if (!is_near(p.a, p.m, p.k) || !is_near(p.b, p.k, p.n) || !is_near(p.c, p.m, p.n)) return false;
   return (spec.in == f32 || size_of(spec.in) == 2) && is_floating(spec.in) && spec.out == spec.in && !spec.adds &&
-         !spec.wide_b && p.batch.empty() && !p.empty() && p.k > 0 && p.k <= kDeepest && small_blocks(p) <= kMostBlocks;
+         !spec.wide_b && p.batch.empty() && !p.empty() && p.k > 0 && p.k <= kDeepest && small_blocks(p) <= most_blocks;
 }
 
 SmallGemm::SmallGemm(const GemmSpec& spec)

@@ -1,4 +1,4 @@
-// Matrix products by our own kernels: one takes every type and all strides, for what the library refuses and where
+// Matrix products by plain kernels: one takes every type and all strides, for what the library refuses and where
 // there is none; one is for small products.
 #pragma once
 
@@ -18,8 +18,8 @@ struct GemmSpec {
   bool scaled = false;        // alpha and beta are read from device memory, two numbers of type scale_type(out)
   double alpha = 1, beta = 1;
   // a or b is copied first so that it lies along k; for a Gemm of one matrix
-  bool turn_a = false, turn_b = false;
-  bool wide_b = false;  // b is f32 and is rounded to `in` first: for StreamGemm alone
+  bool transpose_a = false, transpose_b = false;
+  bool wide_b = false;  // b is f32 and is rounded to `in` first: for TmaGemm alone
   bool early = false;   // no earlier kernel of the program writes b
 };
 DType scale_type(DType out);
@@ -31,10 +31,10 @@ struct GemmOperands {
   void* sums = nullptr;                   // and where it puts the sums of columns
 };
 
-class OwnGemm {
+class PlainGemm {
  public:
-  OwnGemm() = default;
-  explicit OwnGemm(const GemmSpec& spec, Begin begin = Begin::now);
+  PlainGemm() = default;
+  explicit PlainGemm(const GemmSpec& spec, Begin begin = Begin::now);
   void run(const GemmOperands& operands) const;
 
  private:

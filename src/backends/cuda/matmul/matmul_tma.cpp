@@ -18,8 +18,9 @@ constexpr std::int64_t kMostRows = 64;                         // of x: what one
 constexpr std::int64_t kMostUnits = 8, kFewestUnits = 4;       // slabs of a block's stripe: a warp has one
 constexpr std::int64_t kUnitsAlong = 2;                        // slabs of a tile along the rows of w
 constexpr std::int64_t kLargeWeights = std::int64_t{1} << 20;  // elements: smaller ones stay in the cache
-constexpr std::size_t kSharedBytes = std::size_t{200} << 10;   // of a block that has a multiprocessor for itself
-constexpr std::size_t kHalfSharedBytes = kSharedBytes / 2;
+// Shared memory of a block that has a multiprocessor for itself: all but what is left to the L1 cache.
+std::size_t whole_shared() { return gpu().shared_bytes - (std::size_t{27} << 10); }
+std::size_t half_shared() { return whole_shared() / 2; }
 
 bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
@@ -41,7 +42,7 @@ constexpr std::size_t kBarriers = 16;  // bytes of a stage's two
 
 }  // namespace
 
-std::string StreamGemm::refusal(const GemmSpec& spec) {
+std::string TmaGemm::refusal(const GemmSpec& spec) {
   if (std::string why = refusal_of_gpu(); !why.empty()) return why;
   const Product& p = spec.product;
   const bool words = spec.in == f32 && spec.tf32, halves = size_of(spec.in) == 2 && spec.wide_b;
@@ -54,19 +55,19 @@ std::string StreamGemm::refusal(const GemmSpec& spec) {
   return down || (along && words) ? "" : "another layout of the weights";
 }
 
-bool StreamGemm::is_worth_trying(const GemmSpec& spec) { return spec.product.n * spec.product.k >= kLargeWeights; }
+bool TmaGemm::is_worth_trying(const GemmSpec& spec) { return spec.product.n * spec.product.k >= kLargeWeights; }
 
-std::int64_t StreamGemm::tiles() const {
+std::int64_t TmaGemm::tiles() const {
   const std::int64_t slabs = spec_.product.k / kSlab;
   return along() ? (slabs + units_ - 1) / units_ : slabs;
 }
 
 // As many stripes as give every multiprocessor about the same to read; where they are few, several blocks share one.
-void StreamGemm::divide() {
+void TmaGemm::divide() {
   const std::int64_t most = along() ? kUnitsAlong : kMostUnits, fewest = along() ? kUnitsAlong : kFewestUnits;
   const auto take = [&](std::int64_t units) {
     units_ = units;
-    lanes_ = std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, std::max<std::int64_t>(tiles(), 1));
+    splits_ = std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, std::max<std::int64_t>(tiles(), 1));
   };
   std::int64_t best = most, least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t units = most; units >= fewest; --units) {
@@ -79,21 +80,21 @@ void StreamGemm::divide() {
 }
 
 // What it reads, and its share of parts that are written and read again: those stay in the cache.
-std::int64_t StreamGemm::bytes_of_a_block() const {
+std::int64_t TmaGemm::bytes_of_a_block() const {
   const Product& p = spec_.product;
-  const std::int64_t at_once = gpu().multiprocessors, waves = (stripes() * lanes_ + at_once - 1) / at_once;
+  const std::int64_t at_once = gpu().multiprocessors, waves = (stripes() * splits_ + at_once - 1) / at_once;
   const auto stage = static_cast<std::int64_t>(stage_bytes(along(), units_, spec_.in));
-  const std::int64_t parts = lanes_ > 1 ? lanes_ * p.m * p.n * 4 / at_once : 0;
-  return waves * ((tiles() + lanes_ - 1) / lanes_) * stage + parts;
+  const std::int64_t parts = splits_ > 1 ? splits_ * p.m * p.n * 4 / at_once : 0;
+  return waves * ((tiles() + splits_ - 1) / splits_) * stage + parts;
 }
 
-StreamGemm::StreamGemm(const GemmSpec& spec, const Tail& tail) : spec_(spec), tail_(tail) {
+TmaGemm::TmaGemm(const GemmSpec& spec, const Tail& tail) : spec_(spec), tail_(tail) {
   divide();
   const std::size_t stage = stage_bytes(along(), units_, spec.in);
   // A short one leaves shared memory to those beside it; measured, in f32 that does not pay.
   constexpr std::int64_t kShort = 512 << 10;
   const bool shares = spec.in != f32 && bytes_of_a_block() < kShort;
-  stages_ = static_cast<std::int64_t>((shares ? kHalfSharedBytes : kSharedBytes) / (stage + kBarriers));
+  stages_ = static_cast<std::int64_t>((shares ? half_shared() : whole_shared()) / (stage + kBarriers));
   const After after{spec.bias, spec.relu, tail.function};
   product_ =
       Function("matmul_tma", {"matmul/matmul_tma.cu", epilogue_text(spec.in, in_parts() ? After() : after) +
@@ -109,11 +110,11 @@ StreamGemm::StreamGemm(const GemmSpec& spec, const Tail& tail) : spec_(spec), ta
                     : tail_function(spec.out, spec.out, tail);
 }
 
-void StreamGemm::apply(const GemmOperands& o) const {
+void TmaGemm::apply(const GemmOperands& o) const {
   if (apply_) finish(apply_, {o.c, 1}, nullptr, o);
 }
 
-void StreamGemm::finish(const Function& function, const Parts& parts, const void* bias, const GemmOperands& o) const {
+void TmaGemm::finish(const Function& function, const Parts& parts, const void* bias, const GemmOperands& o) const {
   const Product& p = spec_.product;
   if (tail_.is_simple())
     add_parts(function, parts, bias, o.c, p.m, p.n);
@@ -121,15 +122,15 @@ void StreamGemm::finish(const Function& function, const Parts& parts, const void
     add_parts(function, parts, tail_, {o.more, o.c, o.sums}, p.m, p.n);
 }
 
-std::size_t StreamGemm::scratch_bytes() const {
-  return in_parts() ? static_cast<std::size_t>(lanes_ * spec_.product.m * spec_.product.n) * sizeof(float) : 0;
+std::size_t TmaGemm::scratch_bytes() const {
+  return in_parts() ? static_cast<std::size_t>(splits_ * spec_.product.m * spec_.product.n) * sizeof(float) : 0;
 }
 
-bool StreamGemm::takes(const GemmOperands& o) {
+bool TmaGemm::takes(const GemmOperands& o) {
   return on_16_bytes(o.a) && on_16_bytes(o.b) && on_16_bytes(o.c) && on_16_bytes(o.scratch);
 }
 
-void StreamGemm::run(const GemmOperands& o) const {
+void TmaGemm::run(const GemmOperands& o) const {
   const Product& p = spec_.product;
   const CUtensorMap x = slab_map({.address = o.a, .rows = p.m, .columns = p.k, .row = p.a.row},
                                  {.rows = kMostRows, .slabs = along() ? units_ : 1}, spec_.in);
@@ -139,9 +140,9 @@ void StreamGemm::run(const GemmOperands& o) const {
           : slab_map({.address = o.b, .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kSlab, .slabs = units_});
   const std::size_t shared = static_cast<std::size_t>(stages_) * (stage_bytes(along(), units_, spec_.in) + kBarriers);
   void* y = in_parts() ? o.scratch : o.c;
-  product_({.grid = stripes() * lanes_, .block = along() ? 160 : 288, .shared = shared, .early = spec_.early}, w, x,
+  product_({.grid = stripes() * splits_, .block = along() ? 160 : 288, .shared = shared, .early = spec_.early}, w, x,
            o.bias, y, static_cast<int>(p.m), p.n, static_cast<int>(tiles()), static_cast<int>(stripes()));
-  if (in_parts()) finish(sum_, {y, lanes_}, o.bias, o);
+  if (in_parts()) finish(sum_, {y, splits_}, o.bias, o);
 }
 
 // ---- updates
@@ -154,7 +155,7 @@ constexpr std::size_t kTile = kUnits * kTileRows * 128;
 constexpr std::int64_t kMostStages = 4;
 
 // As matmul/matmul_tma_formula.cuh reads it.
-struct StreamOperands {
+struct TmaOperands {
   CUtensorMap tensors[4], results[4], factor;
   const void* scalars[10];
 };
@@ -162,12 +163,12 @@ struct StreamOperands {
 std::int64_t tensors_of(const UpdateSpec& spec) { return std::count(spec.scalar.begin(), spec.scalar.end(), false); }
 
 // All but the factor.
-StreamOperands operands_of(const UpdateSpec& spec, const void* const* in, void* const* out, const SlabTile& tile) {
+TmaOperands operands_of(const UpdateSpec& spec, const void* const* in, void* const* out, const SlabTile& tile) {
   const Product& p = spec.product;
   const auto map = [&](const void* address) {
     return slab_map({.address = address, .rows = p.m, .columns = p.n, .row = p.n}, tile);
   };
-  StreamOperands o{};
+  TmaOperands o{};
   std::size_t tensors = 0, scalars = 0;
   for (std::size_t i = 0; i < spec.scalar.size(); ++i) {
     if (spec.scalar[i])
@@ -192,7 +193,7 @@ std::size_t update_stage(std::int64_t tensors, std::int64_t steps, DType in) {
 
 }  // namespace
 
-std::string StreamUpdate::refusal(const UpdateSpec& spec) {
+std::string TmaUpdate::refusal(const UpdateSpec& spec) {
   if (std::string why = refusal_of_gpu(); !why.empty()) return why;
   if (std::string why = update_refusal(spec); !why.empty()) return why;
   const Product& p = spec.product;
@@ -203,11 +204,11 @@ std::string StreamUpdate::refusal(const UpdateSpec& spec) {
   return p.a.col * static_cast<std::int64_t>(size_of(spec.in)) % 16 == 0 ? "" : "rows that begin anywhere";
 }
 
-bool StreamUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product.m * spec.product.n >= kLargeWeights; }
+bool TmaUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product.m * spec.product.n >= kLargeWeights; }
 
-StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
+TmaUpdate::TmaUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
   const std::size_t stage = update_stage(tensors_of(spec), steps_, spec.in) + kBarriers;
-  stages_ = std::min(kMostStages, static_cast<std::int64_t>(kHalfSharedBytes / stage));
+  stages_ = std::min(kMostStages, static_cast<std::int64_t>(half_shared() / stage));
   function_ = Function("matmul_tma_update", {"matmul/matmul_tma_update.cu",
                                              update_text(spec) + defines({{"IN", type_name(spec.in)},
                                                                           {"STEPS", cat(steps_)},
@@ -216,21 +217,21 @@ StreamUpdate::StreamUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.p
                                                                           {"EARLY", cat(spec.early ? 1 : 0)}})});
 }
 
-bool StreamUpdate::takes(const void* const* in, void* const* out) const {
+bool TmaUpdate::takes(const void* const* in, void* const* out) const {
   return are_on_16_bytes(spec_, in, out, spec_.code.outputs.size());
 }
 
-void StreamUpdate::run(const void* const* in, void* const* out) const {
+void TmaUpdate::run(const void* const* in, void* const* out) const {
   const Product& p = spec_.product;
-  StreamOperands o = operands_of(spec_, in, out, {.rows = kTileRows, .slabs = kUnits});
+  TmaOperands o = operands_of(spec_, in, out, {.rows = kTileRows, .slabs = kUnits});
   o.factor = column_map({.address = in[0], .rows = p.k, .columns = p.m, .row = p.a.col}, spec_.in,
                         {.rows = 8 * steps_, .columns = kTileRows});
   const std::int64_t stripes = (p.n + kUnits * kSlab - 1) / (kUnits * kSlab), tiles = (p.m + kTileRows - 1) / kTileRows;
-  const std::int64_t lanes = std::clamp<std::int64_t>(2 * gpu().multiprocessors / stripes, 1, tiles);
+  const std::int64_t splits = std::clamp<std::int64_t>(2 * gpu().multiprocessors / stripes, 1, tiles);
   const std::size_t shared =
       static_cast<std::size_t>(stages_) * (update_stage(tensors_of(spec_), steps_, spec_.in) + kBarriers);
   function_(
-      {.grid = stripes * lanes, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared, .early = spec_.early}, o,
+      {.grid = stripes * splits, .block = static_cast<int>(kUnits + 1) * 32, .shared = shared, .early = spec_.early}, o,
       in[1], p.b.row, static_cast<int>(p.k), static_cast<int>(tiles), p.n, static_cast<int>(stripes));
 }
 
@@ -250,24 +251,24 @@ std::size_t back_shared(const UpdateSpec& spec, std::int64_t stages) {
 
 }  // namespace
 
-std::string StreamBack::refusal(const UpdateSpec& spec) {
-  if (std::string why = StreamUpdate::refusal(spec); !why.empty()) return why;
+std::string TmaBackward::refusal(const UpdateSpec& spec) {
+  if (std::string why = TmaUpdate::refusal(spec); !why.empty()) return why;
   const std::int64_t row = spec.product.b.row * static_cast<std::int64_t>(size_of(spec.in));
   return spec.product.m % 8 == 0 && row % 16 == 0 ? "" : "another layout";
 }
 
-bool StreamBack::is_worth_trying(const UpdateSpec& spec) {
+bool TmaBackward::is_worth_trying(const UpdateSpec& spec) {
   return spec.product.m * spec.product.n >= (spec.in == f32 ? kVeryLargeWeights : kLargeWeights);
 }
 
-std::int64_t StreamBack::stripes() const { return (spec_.product.m + kBackRows - 1) / kBackRows; }
-std::int64_t StreamBack::lanes() const {
+std::int64_t TmaBackward::stripes() const { return (spec_.product.m + kBackRows - 1) / kBackRows; }
+std::int64_t TmaBackward::splits() const {
   return std::clamp<std::int64_t>(gpu().multiprocessors / stripes(), 1, spec_.product.n / kSlab);
 }
 
-StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights, const Tail& tail) : spec_(spec), tail_(tail) {
+TmaBackward::TmaBackward(const UpdateSpec& spec, std::size_t weights, const Tail& tail) : spec_(spec), tail_(tail) {
   const std::int64_t most = spec.in == f32 ? 6 : 5;  // measured
-  while (stages_ < most && back_shared(spec, stages_ + 1) <= kSharedBytes) ++stages_;
+  while (stages_ < most && back_shared(spec, stages_ + 1) <= whole_shared()) ++stages_;
   const auto before = spec.scalar.begin() + static_cast<std::ptrdiff_t>(weights);
   function_ = Function("matmul_tma_backward",
                        {"matmul/matmul_tma_backward.cu",
@@ -279,29 +280,29 @@ StreamBack::StreamBack(const UpdateSpec& spec, std::size_t weights, const Tail& 
   sum_ = tail.is_simple() ? sum_function(f32, spec.in, {.function = tail.function}) : tail_function(f32, spec.in, tail);
 }
 
-std::size_t StreamBack::scratch_bytes() const {
-  return static_cast<std::size_t>(2 * lanes() * spec_.product.k * spec_.product.m) * sizeof(float);
+std::size_t TmaBackward::scratch_bytes() const {
+  return static_cast<std::size_t>(2 * splits() * spec_.product.k * spec_.product.m) * sizeof(float);
 }
 
-bool StreamBack::takes(const void* const* in, void* const* out) const {
+bool TmaBackward::takes(const void* const* in, void* const* out) const {
   return are_on_16_bytes(spec_, in, out, spec_.code.outputs.size() + 1);
 }
 
-void StreamBack::run(const void* const* in, void* const* out, void* scratch) const {
+void TmaBackward::run(const void* const* in, void* const* out, void* scratch) const {
   const Product& p = spec_.product;
-  StreamOperands o = operands_of(spec_, in, out, {.rows = kBackRows, .slabs = 1});
+  TmaOperands o = operands_of(spec_, in, out, {.rows = kBackRows, .slabs = 1});
   o.factor = slab_map({.address = in[1], .rows = p.k, .columns = p.n, .row = p.b.row}, {.rows = kMostRows, .slabs = 1},
                       spec_.in);
   auto* parts = static_cast<float*>(scratch);
-  function_({.grid = stripes() * lanes(), .block = 384, .shared = back_shared(spec_, stages_), .early = spec_.early}, o,
-            in[0], p.a.col, parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab),
+  function_({.grid = stripes() * splits(), .block = 384, .shared = back_shared(spec_, stages_), .early = spec_.early},
+            o, in[0], p.a.col, parts, static_cast<int>(p.k), p.m, static_cast<int>(p.n / kSlab),
             static_cast<int>(stripes()));
   void* const* dx = out + spec_.code.outputs.size();
   if (tail_.is_simple())
-    add_parts(sum_, {parts, 2 * lanes()}, nullptr, dx[0], p.k, p.m);
+    add_parts(sum_, {parts, 2 * splits()}, nullptr, dx[0], p.k, p.m);
   else
-    add_parts(sum_, {parts, 2 * lanes()}, tail_, {in + 2 + spec_.scalar.size(), dx[0], tail_.columns ? dx[1] : nullptr},
-              p.k, p.m);
+    add_parts(sum_, {parts, 2 * splits()}, tail_,
+              {in + 2 + spec_.scalar.size(), dx[0], tail_.columns ? dx[1] : nullptr}, p.k, p.m);
 }
 
 }  // namespace varve::cuda

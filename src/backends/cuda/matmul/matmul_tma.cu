@@ -1,12 +1,12 @@
-// y[M,N] = x[M,K]·w with few rows and large weights, which stream through shared memory once (kernels/tma.cuh).
+// y[M,N] = x[M,K]·w with few rows and large weights, which pass through shared memory once (kernels/tma.cuh).
 //   M ≤ 64; w is f32    what follows (kernels/epilogue.cuh): where a block has whole sums
 //   T  f32: products in TF32; bf16 or f16: w is rounded to that, ALONG is 0
 //   Y  T, or f32 for parts
 //   ALONG 0  w[K,N]: a block has UNITS · 32 columns of it, in tiles of 32 rows
 //         1  w[N,K]: a block has 64 rows of it, in tiles of UNITS · 32 columns
 //   EARLY 1  no earlier kernel of the step writes w: its first tiles need not wait for one
-// Where several blocks share a stripe of w, y is parts[lanes][M,N] that stream_sum adds. Down the columns of w a block
-// goes from its last tile to its first: an update has left the end of w in the cache.
+// Where several blocks share a stripe of w, y is parts[splits][M,N] that split_k_sum adds. Down the columns of w a
+// block goes from its last tile to its first: an update has left the end of w in the cache.
 #include "kernels/epilogue.cuh"
 #include "kernels/tma.cuh"
 
@@ -32,10 +32,10 @@ __device__ __forceinline__ void multiply_down(float (&sums)[2][32], const unsign
 #pragma unroll
     for (int v = 0; v < 2; ++v) {
       const float4 four = *(const float4*)(weights + place(8 * k + 4 * v + member, 4 * group));
-      left[k][0][2 * v] = rounded(four.x);
-      left[k][0][2 * v + 1] = rounded(four.y);
-      left[k][1][2 * v] = rounded(four.z);
-      left[k][1][2 * v + 1] = rounded(four.w);
+      left[k][0][2 * v] = tf32_round(four.x);
+      left[k][0][2 * v + 1] = tf32_round(four.y);
+      left[k][1][2 * v] = tf32_round(four.z);
+      left[k][1][2 * v + 1] = tf32_round(four.w);
     }
   products_begin();
 #pragma unroll
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 32, 1)
     if (lane == 0) barrier_arrive(empty + s);
   }
 
-  y += share.lane * (i64)m * n;
+  y += share.split * (i64)m * n;
 #if ALONG
 #pragma unroll
   for (int j = 0; j < 8; ++j)

@@ -1,5 +1,5 @@
-// Products of few rows with large weights of f32, and the updates of those weights, through which the weights stream
-// once. For compute capability 9.0, in TF32, or in bf16 and f16, to which weights are rounded on their way.
+// Products of few rows with large weights of f32, and the updates of those weights, which read the weights once, by
+// TMA. For compute capability 9.0, in TF32, or in bf16 and f16, to which weights are rounded on their way.
 #pragma once
 
 #include "backends/cuda/matmul/matmul_plain.h"
@@ -9,9 +9,9 @@
 namespace varve::cuda {
 
 // y[M,N] = x[M,K]·w, and perhaps a function of it.
-class StreamGemm {
+class TmaGemm {
  public:
-  explicit StreamGemm(const GemmSpec& spec, const Tail& tail = {});
+  explicit TmaGemm(const GemmSpec& spec, const Tail& tail = {});
   static std::string refusal(const GemmSpec& spec);   // empty: it can be done, where takes() says so too
   static bool is_worth_trying(const GemmSpec& spec);  // by its size
 
@@ -27,23 +27,23 @@ class StreamGemm {
   std::int64_t tiles() const;
   void divide();
   std::int64_t bytes_of_a_block() const;
-  bool in_parts() const { return lanes_ > 1 || !tail_.is_simple(); }
+  bool in_parts() const { return splits_ > 1 || !tail_.is_simple(); }
   void finish(const Function& function, const Parts& parts, const void* bias, const GemmOperands& operands) const;
 
   GemmSpec spec_;
   Tail tail_;
-  std::int64_t units_ = 1, stages_ = 1, lanes_ = 1;
+  std::int64_t units_ = 1, stages_ = 1, splits_ = 1;
   Function product_, sum_, apply_;
 };
 
-class StreamUpdate {
+class TmaUpdate {
  public:
-  explicit StreamUpdate(const UpdateSpec& spec);
+  explicit TmaUpdate(const UpdateSpec& spec);
   static std::string refusal(const UpdateSpec& spec);
   static bool is_worth_trying(const UpdateSpec& spec);
 
   bool takes(const void* const* in, void* const* out) const;
-  void run(const void* const* in, void* const* out) const;  // as OwnUpdate has them
+  void run(const void* const* in, void* const* out) const;  // as PlainUpdate has them
 
  private:
   UpdateSpec spec_;
@@ -53,10 +53,10 @@ class StreamUpdate {
 
 // The same with dx[K,M] = g[K,N]·w[M,N]ᵀ beside it, of the type of g, where the gradient of w[M,N] is x[K,M]ᵀ·g; or
 // with what follows dx.
-class StreamBack {
+class TmaBackward {
  public:
-  StreamBack(const UpdateSpec& spec, std::size_t weights,
-             const Tail& tail = {});  // weights: which of the operands w is
+  TmaBackward(const UpdateSpec& spec, std::size_t weights,
+              const Tail& tail = {});  // weights: which of the operands w is
   static std::string refusal(const UpdateSpec& spec);
   static bool is_worth_trying(const UpdateSpec& spec);
 
@@ -67,7 +67,7 @@ class StreamBack {
 
  private:
   std::int64_t stripes() const;
-  std::int64_t lanes() const;
+  std::int64_t splits() const;
 
   UpdateSpec spec_;
   Tail tail_;

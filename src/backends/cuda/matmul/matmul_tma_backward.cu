@@ -1,11 +1,11 @@
 // Both gradients of a dense layer with few samples and large weights, and what an optimiser does with that of the
-// weights, which stream through shared memory once (kernels/tma.cuh):
-//   dx[M,R] = g[M,C]·w[R,C]ᵀ as parts[2 · lanes][M,R], which stream_sum adds
+// weights, which pass through shared memory once (kernels/tma.cuh):
+//   dx[M,R] = g[M,C]·w[R,C]ᵀ as parts[2 · splits][M,R], which split_k_sum adds
 //   w and its moments [R,C] = update(x[M,R]ᵀ·g, …)
 //   M ≤ 64, R % 8 = 0, C % 32 = 0; parts, w and moments are f32
 //   T  of x and g. f32: products in TF32; bf16 or f16: w is rounded to that for dx
 //   TENSORS, SCALARS, RESULTS, EARLY and update(…) as in matmul/matmul_tma_update.cu; tensor WEIGHTS is w
-// A block has 128 rows of w, and every lanes-th pair of tiles of 32 columns. Two teams of four warps take turns with
+// A block has 128 rows of w, and every splits-th pair of tiles of 32 columns. Two teams of four warps take turns with
 // the tiles; a warp updates 32 rows, whose part of x stays in registers.
 #include "kernels/tensor_core.cuh"
 
@@ -15,13 +15,13 @@
 #define G_TILE (64 * 32 * (int)sizeof(T))
 #define STAGE (TENSORS * TILE + G_TILE)
 
-__device__ __forceinline__ void load_tensors(const StreamOperands& o, unsigned char* stage, int row, int slab,
+__device__ __forceinline__ void load_tensors(const TmaOperands& o, unsigned char* stage, int row, int slab,
                                              u64* barrier) {
   barrier_expect(barrier, STAGE);
 #pragma unroll
   for (int t = 0; t < TENSORS; ++t) load_tile<false>(stage + t * TILE, &o.tensors[t], 0, row, slab, barrier);
 }
-__device__ __forceinline__ void load_factor(const StreamOperands& o, unsigned char* stage, int slab, u64* barrier) {
+__device__ __forceinline__ void load_factor(const TmaOperands& o, unsigned char* stage, int slab, u64* barrier) {
   load_tile<false>(stage + TENSORS * TILE, &o.factor, 0, 0, slab, barrier);
 }
 
@@ -53,7 +53,7 @@ __device__ __forceinline__ void wait_for_tile(u64* full, int t) {
 #endif
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-    matmul_tma_backward(const __grid_constant__ StreamOperands o, const T* x, i64 x_row, float* parts, int m, i64 rows,
+    matmul_tma_backward(const __grid_constant__ TmaOperands o, const T* x, i64 x_row, float* parts, int m, i64 rows,
                         int tiles, int stripes) {
   let_next_begin();
   extern __shared__ __align__(1024) unsigned char memory[];

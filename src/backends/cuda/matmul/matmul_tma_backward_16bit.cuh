@@ -6,7 +6,7 @@ __device__ __forceinline__ u32 pair_at(const T* first, const T* second) {
   return (u32) * (const u16*)first | (u32) * (const u16*)second << 16;
 }
 
-__device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* memory, const T* x, i64 x_row,
+__device__ __forceinline__ void compute(const TmaOperands& o, unsigned char* memory, const T* x, i64 x_row,
                                         float* parts, int m, i64 rows, const Share& share) {
   const T kind = {};
   const int first_row = share.stripe * 128;
@@ -76,7 +76,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
     if (lane == 0) barrier_arrive(done + stage);
   }
 
-  parts += (i64)(2 * share.lane + team) * m * rows;
+  parts += (i64)(2 * share.split + team) * m * rows;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll

@@ -2,7 +2,7 @@
 // they lie in shared memory.
 #pragma once
 
-__device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* memory, const T* x, i64 x_row,
+__device__ __forceinline__ void compute(const TmaOperands& o, unsigned char* memory, const T* x, i64 x_row,
                                         float* parts, int m, i64 rows, const Share& share) {
   const int first_row = share.stripe * 128;
   u64 *const full = (u64*)(memory + STAGES * STAGE), *const done = full + STAGES, *const read = done + STAGES;
@@ -17,7 +17,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
       for (int i = 0; i < 4; ++i) {
         const i64 row = first_row + my_row + 16 * h + i % 2 * 8 + group;
         const int term = 8 * k + 2 * member + i / 2;
-        left[h][k][i] = row < rows && term < m ? rounded(x[term * x_row + row]) : 0u;
+        left[h][k][i] = row < rows && term < m ? tf32_round(x[term * x_row + row]) : 0u;
       }
   float s[SCALARS + 1];
 #pragma unroll
@@ -44,7 +44,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
           u32 right[2];
 #pragma unroll
           for (int i = 0; i < 2; ++i)
-            right[i] = rounded(*(const float*)(g + place(8 * k + 2 * member + i, 16 * half + 8 * j + group)));
+            right[i] = tf32_round(*(const float*)(g + place(8 * k + 2 * member + i, 16 * half + 8 * j + group)));
 #pragma unroll
           for (int h = 0; h < 2; ++h) mma_tf32(sums[h][j], left[h][k], right[0], right[1]);
         }
@@ -63,7 +63,7 @@ __device__ __forceinline__ void compute(const StreamOperands& o, unsigned char* 
     if (lane == 0) barrier_arrive(done + stage);
   }
 
-  parts += (i64)(2 * share.lane + team) * m * rows;
+  parts += (i64)(2 * share.split + team) * m * rows;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll

@@ -9,7 +9,7 @@
 #include "generated.cuh"
 
 // As matmul_stream.cpp fills it.
-struct StreamOperands {
+struct TmaOperands {
   TensorMap tensors[4], results[4], factor;
   const float* scalars[10];
 };

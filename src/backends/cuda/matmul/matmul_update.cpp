@@ -8,7 +8,7 @@
 #include "backends/cuda/matmul/matmul_match.h"
 #include "backends/cuda/matmul/matmul_tma.h"
 #include "backends/cuda/matmul/matmul_update_plain.h"
-#include "backends/cuda/tuning/cublas_tuning.h"
+#include "backends/cuda/tuning/timing.h"
 #include "base/levers.h"
 #include "base/text.h"
 
@@ -86,7 +86,7 @@ bool is_plain(const ir::Node& update) {
          is_scalar(update.inputs[3]);
 }
 
-constexpr std::size_t kScaleBytes = 256;  // before the product's own scratch memory
+constexpr std::size_t kScaleBytes = 256;  // before the product's plain scratch memory
 
 Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
   const Gemm gemm({.product = spec.product,
@@ -120,50 +120,52 @@ Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
       kScaleBytes + gemm.scratch_bytes());
 }
 
-// ---- any formula, by our own kernel
+// ---- any formula, by the plain kernel
 
-Prepared prepare_own(const UpdateSpec& spec) {
-  return backend::prepared([own = OwnUpdate(spec)](const RunArgs& args) mutable { own.run(args.in, args.out); });
+Prepared prepare_plain_update(const UpdateSpec& spec) {
+  return backend::prepared([plain = PlainUpdate(spec)](const RunArgs& args) mutable { plain.run(args.in, args.out); });
 }
 
-// The same, where the weights stream; whatever lies where the copy engine cannot read it goes the plain way.
-Prepared prepare_stream(const UpdateSpec& spec) {
-  return backend::prepared([stream = StreamUpdate(spec), own = OwnUpdate(spec)](const RunArgs& args) mutable {
-    stream.takes(args.in, args.out) ? stream.run(args.in, args.out) : own.run(args.in, args.out);
+// The same by TMA; operands that TMA cannot read go to the plain kernel.
+Prepared prepare_tma_update(const UpdateSpec& spec) {
+  return backend::prepared([tma = TmaUpdate(spec), plain = PlainUpdate(spec)](const RunArgs& args) mutable {
+    tma.takes(args.in, args.out) ? tma.run(args.in, args.out) : plain.run(args.in, args.out);
   });
 }
 
-// The ways that there may be, of which the fastest is taken.
-struct Ways {
+// The candidates that there may be, of which the fastest is taken.
+struct UpdateCandidates {
   UpdateSpec spec;
   Step step;
-  bool own = false, plain = false;
+  bool kernel = false, plain = false;
   Transposes transposes = {};
   std::vector<std::pair<int, int>> in_place = {};  // of the claim
 };
 
-Prepared prepare_update(const Ways& ways, const std::vector<Port>& in, const std::vector<Port>& out) {
+Prepared prepare_update(const UpdateCandidates& candidates, const std::vector<Port>& in, const std::vector<Port>& out) {
   const DType dtype = out[0].type.dtype;
-  UpdateSpec spec = ways.spec;
-  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
+  UpdateSpec spec = candidates.spec;
+  spec.product = product_of(in[0], in[1], out[0], candidates.transposes);
   if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
-  if (!ways.own || (ways.plain && !takes_layout(spec.product))) return prepare_step(ways.step, spec, dtype);
+  if (!candidates.kernel || (candidates.plain && !takes_layout(spec.product)))
+    return prepare_step(candidates.step, spec, dtype);
   const auto faster = [&](const std::string& kind, Prepared first, Prepared second) {
-    const std::string key =
-        cat(kind, name(spec.in), spec.tf32 ? " tf32 " : " ", name_of(spec.product), ways.step.known() ? "" : " scaled");
-    const bool wins = first_is_faster(key, {&first, &second, &in, &out, ways.in_place});
-    return wins ? std::move(first) : std::move(second);
+    const std::string problem = cat(kind, name(spec.in), spec.tf32 ? " tf32 " : " ", name_of(spec.product),
+                                    candidates.step.known() ? "" : " scaled");
+    const std::vector<KernelText> kernels{{"matmul/matmul_update_plain.cu", update_text(spec)},
+                                          {"matmul/matmul_tma_update.cu", ""}};
+    return fastest_kernel({problem, kernels, in, out, candidates.in_place}, std::move(first), std::move(second));
   };
-  Prepared best = prepare_own(spec);
-  if (ways.plain && blas_refusal(spec.in).empty())
-    best = faster("step ", std::move(best), prepare_step(ways.step, spec, dtype));
-  if (StreamUpdate::is_worth_trying(spec) && StreamUpdate::refusal(spec).empty())
-    best = faster(cat("stream ", spec.scalar.size(), " "), prepare_stream(spec), std::move(best));
+  Prepared best = prepare_plain_update(spec);
+  if (candidates.plain && blas_refusal(spec.in).empty())
+    best = faster("step ", std::move(best), prepare_step(candidates.step, spec, dtype));
+  if (TmaUpdate::is_worth_trying(spec) && TmaUpdate::refusal(spec).empty())
+    best = faster(cat("tma ", spec.scalar.size(), " "), prepare_tma_update(spec), std::move(best));
   return best;
 }
 
 // xᵀ·dy, the gradient as it mostly is, and not too long sums.
-bool is_for_own(const ir::Node& product, const UpdateSpec& spec) {
+bool is_for_plain(const ir::Node& product, const UpdateSpec& spec) {
   const Transposes transposes = match::transposes_of(product);
   return transposes.a && !transposes.b && product.inputs[0].type().shape[0] <= most_update_terms(spec.in, spec.tf32) &&
          update_refusal(spec).empty();
@@ -172,7 +174,7 @@ bool is_for_own(const ir::Node& product, const UpdateSpec& spec) {
 // The claim, with what the update is made of.
 struct Offer {
   Claim claim;
-  Ways ways;
+  UpdateCandidates candidates;
 };
 
 // At the product that is the gradient. Nothing where no update follows; a refusal with its reason otherwise.
@@ -185,20 +187,21 @@ std::optional<Offer> offer_at(const Site& site) {
   if (const std::string refusal = refusal_of(site, g); !refusal.empty()) return refuse(refusal);
 
   const backend::UpdateFormula formula = backend::formula_of(*g.update, g.value);
-  Ways ways{.plain = is_plain(*g.update)};
-  ways.spec.in = site.node().types[0].dtype;
-  ways.spec.tf32 = site.choices().tf32;
-  ways.spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
-  for (const ir::Value& in : formula.inputs) ways.spec.scalar.push_back(is_scalar(in));
-  ways.spec.early = std::all_of(formula.inputs.begin(), formula.inputs.end(),
-                                [&](const ir::Value& in) { return is_scalar(in) || site.is_state(in); });
-  if (ways.plain) ways.step = step_of(*g.update);
-  ways.own = is_for_own(site.node(), ways.spec) && g.value.type().dtype == f32;
-  if (!ways.own && !ways.plain) return refuse("sums of many terms, or another order: a group does it better");
+  UpdateCandidates candidates{.plain = is_plain(*g.update)};
+  candidates.spec.in = site.node().types[0].dtype;
+  candidates.spec.tf32 = site.choices().tf32;
+  candidates.spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
+  for (const ir::Value& in : formula.inputs) candidates.spec.scalar.push_back(is_scalar(in));
+  candidates.spec.early = std::all_of(formula.inputs.begin(), formula.inputs.end(),
+                                      [&](const ir::Value& in) { return is_scalar(in) || site.is_state(in); });
+  if (candidates.plain) candidates.step = step_of(*g.update);
+  candidates.kernel = is_for_plain(site.node(), candidates.spec) && g.value.type().dtype == f32;
+  if (!candidates.kernel && !candidates.plain)
+    return refuse("sums of many terms, or another order: a group does it better");
   // Measured: below this the one launch for all updates of a program wins over saving the gradient's way through
   // memory.
   constexpr std::int64_t kWorthIt = std::int64_t{1} << 22;
-  if (!ways.plain && site.node().types[0].shape.numel() < kWorthIt && lever("launches"))
+  if (!candidates.plain && site.node().types[0].shape.numel() < kWorthIt && lever("launches"))
     return refuse("small: all updates are one launch");
 
   Claim claim = Claim::of(kernel, site.root(), {});
@@ -209,14 +212,14 @@ std::optional<Offer> offer_at(const Site& site) {
   for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({g.update, static_cast<int>(o)});
   claim.in_place.clear();
   for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
-  ways.in_place = claim.in_place;
-  if (ways.plain) claim.memory = {Memory::strided, Memory::strided};
-  ways.transposes = match::transposes_of(site.node());
+  candidates.in_place = claim.in_place;
+  if (candidates.plain) claim.memory = {Memory::strided, Memory::strided};
+  candidates.transposes = match::transposes_of(site.node());
   claim.measures = true;
-  claim.prepare = [ways](const std::vector<Port>& in, const std::vector<Port>& out) {
-    return prepare_update(ways, in, out);
+  claim.prepare = [candidates](const std::vector<Port>& in, const std::vector<Port>& out) {
+    return prepare_update(candidates, in, out);
   };
-  return Offer{std::move(claim), ways};
+  return Offer{std::move(claim), candidates};
 }
 
 // ---- with the gradient of the input
@@ -261,25 +264,25 @@ UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t term
 // One kernel that reads the weights once, or in f32 perhaps the two one after the other: in are those of the update, of
 // which number `weights` from the third on are the weights, and the tail's; out are its results, then the gradient of
 // the input or what follows it.
-Prepared prepare_back(const Ways& ways, std::size_t weights, const Tail& tail, const std::vector<Port>& in,
-                      const std::vector<Port>& out) {
-  UpdateSpec spec = ways.spec;
-  spec.product = product_of(in[0], in[1], out[0], ways.transposes);
+Prepared prepare_back(const UpdateCandidates& candidates, std::size_t weights, const Tail& tail,
+                      const std::vector<Port>& in, const std::vector<Port>& out) {
+  UpdateSpec spec = candidates.spec;
+  spec.product = product_of(in[0], in[1], out[0], candidates.transposes);
   if (spec.in != f32) {
-    const StreamBack stream(spec, weights, tail);
-    return backend::prepared([stream](const RunArgs& args) { stream.run(args.in, args.out, args.scratch); },
-                             stream.scratch_bytes());
+    const TmaBackward tma(spec, weights, tail);
+    return backend::prepared([tma](const RunArgs& args) { tma.run(args.in, args.out, args.scratch); },
+                             tma.scratch_bytes());
   }
   const std::size_t results = spec.code.outputs.size(), operands = 2 + spec.scalar.size();
   const Port &g = in[1], &w = in[2 + weights], &dx = out[results];
   const auto gradient = out.begin() + static_cast<std::ptrdiff_t>(results);
-  Prepared update = prepare_update(ways, {in.begin(), in.end() - static_cast<std::ptrdiff_t>(tail.operands)},
+  Prepared update = prepare_update(candidates, {in.begin(), in.end() - static_cast<std::ptrdiff_t>(tail.operands)},
                                    {out.begin(), gradient});
   std::vector<Port> read{g, w};
   read.insert(read.end(), in.begin() + static_cast<std::ptrdiff_t>(operands), in.end());
-  Prepared product =
-      prepare_product({.product = product_of(g, w, dx, {.b = true}), .tf32 = ways.spec.tf32, .early = ways.spec.early},
-                      read, {gradient, out.end()}, tail);
+  Prepared product = prepare_product(
+      {.product = product_of(g, w, dx, {.b = true}), .tf32 = candidates.spec.tf32, .early = candidates.spec.early},
+      read, {gradient, out.end()}, tail);
   const std::size_t scratch = std::max(update.scratch_bytes, product.scratch_bytes);
   const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, operands, weights, tail,
                      product = std::shared_ptr(std::move(product.kernel))](const RunArgs& args) {
@@ -289,15 +292,22 @@ Prepared prepare_back(const Ways& ways, std::size_t weights, const Tail& tail, c
     update->run(args);
   };
   Prepared apart = backend::prepared(both, scratch);
-  if (!StreamBack::refusal(spec).empty()) return apart;
-  const StreamBack stream(spec, weights, tail);
+  if (!TmaBackward::refusal(spec).empty()) return apart;
+  const TmaBackward tma(spec, weights, tail);
   Prepared once = backend::prepared(
-      [both, stream](const RunArgs& args) {
-        stream.takes(args.in, args.out) ? stream.run(args.in, args.out, args.scratch) : both(args);
+      [both, tma](const RunArgs& args) {
+        tma.takes(args.in, args.out) ? tma.run(args.in, args.out, args.scratch) : both(args);
       },
-      std::max(scratch, stream.scratch_bytes()));
-  const std::string key = cat("back ", spec.scalar.size(), tail.is_simple() ? " " : " tail ", name_of(spec.product));
-  return first_is_faster(key, {&once, &apart, &in, &out, ways.in_place}) ? std::move(once) : std::move(apart);
+      std::max(scratch, tma.scratch_bytes()));
+  const std::string problem =
+      cat("backward ", spec.scalar.size(), tail.is_simple() ? " " : " tail ", name_of(spec.product));
+  const std::vector<KernelText> kernels{{"matmul/matmul_tma_backward.cu", update_text(spec) + tail.function},
+                                        {"matmul/matmul_tma_update.cu", ""},
+                                        {"matmul/matmul_tma.cu", ""},
+                                        {"matmul/matmul_update_plain.cu", ""},
+                                        {"matmul/split_k_sum.cu", ""},
+                                        {"matmul/split_k_tail.cu", ""}};
+  return fastest_kernel({problem, kernels, in, out, candidates.in_place}, std::move(once), std::move(apart));
 }
 
 // At g·wᵀ, where g is also what the gradient of w is made of.
@@ -315,12 +325,12 @@ std::optional<Claim> back_claim(const Site& site) {
   for (const ir::Use& use : site.users(g)) {
     if (!use.user->is("matmul") || use.user == site.root() || use.input != 1) continue;
     std::optional<Offer> offer = offer_at(site.at(use.user));
-    if (!offer || !offer->claim.accepted() || !offer->ways.own) continue;
+    if (!offer || !offer->claim.accepted() || !offer->candidates.kernel) continue;
     Claim& claim = offer->claim;
     const auto weights = std::find(claim.inputs.begin() + 2, claim.inputs.end(), w);
     if (weights == claim.inputs.end()) continue;
-    const UpdateSpec spec = with_product(offer->ways.spec, w.type().shape, type.shape[0]);
-    if (!StreamBack::is_worth_trying(spec) || !StreamBack::refusal(spec).empty()) continue;
+    const UpdateSpec spec = with_product(offer->candidates.spec, w.type().shape, type.shape[0]);
+    if (!TmaBackward::is_worth_trying(spec) || !TmaBackward::refusal(spec).empty()) continue;
     if (!are_read_last(site, w, g, claim) || waits_for(claim, site.node())) continue;
     claim.kernel += "+input gradient";
     claim.nodes.push_back(site.root());
@@ -332,8 +342,9 @@ std::optional<Claim> back_claim(const Site& site) {
       tail = match::tail_of(*following);
       match::take_in(*following, claim);
     }
-    claim.prepare = [ways = offer->ways, number, tail](const std::vector<Port>& in, const std::vector<Port>& out) {
-      return prepare_back(ways, number, tail, in, out);
+    claim.prepare = [candidates = offer->candidates, number, tail](const std::vector<Port>& in,
+                                                                   const std::vector<Port>& out) {
+      return prepare_back(candidates, number, tail, in, out);
     };
     return std::move(claim);
   }

@@ -86,7 +86,7 @@ bool takes_layout(const Product& p) {
   return p.batch.empty() && (p.a.row == 1 || p.m == 1) && (p.b.col == 1 || p.n == 1);
 }
 
-OwnUpdate::OwnUpdate(const UpdateSpec& spec) : spec_(spec) {
+PlainUpdate::PlainUpdate(const UpdateSpec& spec) : spec_(spec) {
   const Product& p = spec.product;
   const auto tiles = [&](std::int64_t side) { return (p.m + side - 1) / side * ((p.n + side - 1) / side); };
   side_ = tiles(128) >= gpu().multiprocessors ? 128 : 64;
@@ -109,13 +109,13 @@ std::string function_text(const expr::Code& code, std::size_t more) {
   return kFormula + formula_text(code, std::vector<bool>(more, false));
 }
 
-KernelText OwnUpdate::text(int vector) const {
+KernelText PlainUpdate::text(int vector) const {
   const Constants constants{
       {"MODE", cat(mode_of(spec_))}, {"IN", type_name(spec_.in)}, {"SIDE", cat(side_)}, {"VEC", cat(vector)}};
   return {"matmul/matmul_update_plain.cu", update_text(spec_) + defines(constants)};
 }
 
-void OwnUpdate::run(const void* const* in, void* const* out) {
+void PlainUpdate::run(const void* const* in, void* const* out) {
   const Product& p = spec_.product;
   UpdateOperands operands;
   bool aligned = on_16_bytes(in[0]) && on_16_bytes(in[1]);

@@ -1,4 +1,4 @@
-// A weight's gradient and what an optimiser does with it, by one kernel of our own: for gradients that are sums of few
+// A weight's gradient and what an optimiser does with it, by one plain kernel: for gradients that are sums of few
 // terms, whose weights are all that takes time to move.
 #pragma once
 
@@ -28,9 +28,9 @@ std::string update_text(const UpdateSpec& spec);
 // The same of a function of one number, and of this many more: x[0] and so on.
 std::string function_text(const expr::Code& code, std::size_t more = 0);
 
-class OwnUpdate {
+class PlainUpdate {
  public:
-  explicit OwnUpdate(const UpdateSpec& spec);
+  explicit PlainUpdate(const UpdateSpec& spec);
   // a and b, then the operands; results.
   void run(const void* const* in, void* const* out);
 

@@ -1,10 +1,10 @@
-// y[M,N] = the sum of parts[lanes][M,N], with what follows it (kernels/epilogue.cuh). N is a multiple of 4; with
+// y[M,N] = the sum of parts[splits][M,N], with what follows it (kernels/epilogue.cuh). N is a multiple of 4; with
 // one part of type PART, y may lie where it lies. Many parts are shared by the block's rows of 32 threads, at most
 // kRows.
 #include "kernels/epilogue.cuh"
 #include "matmul/split_k.cuh"
 
-extern "C" __global__ void split_k_sum(const PART* parts, const T* bias, T* y, i64 numbers, i64 n, int lanes) {
+extern "C" __global__ void split_k_sum(const PART* parts, const T* bias, T* y, i64 numbers, i64 n, int splits) {
   begin_kernel();
   constexpr int kRows = 8;
   __shared__ Four<float> others[kRows][32];
@@ -12,8 +12,8 @@ extern "C" __global__ void split_k_sum(const PART* parts, const T* bias, T* y, i
   const int rows = (int)blockDim.y, row = (int)threadIdx.y;
   float sum[4] = {};
   if (at < numbers) {
-    const int end = (row + 1) * lanes / rows;
-    for (int lane = row * lanes / rows; lane < end; lane += kAtOnce)
+    const int end = (row + 1) * splits / rows;
+    for (int lane = row * splits / rows; lane < end; lane += kAtOnce)
       add_some(sum, end - lane, [&](int next) { return *(const Four<PART>*)(parts + (lane + next) * numbers + at); });
   }
   if (rows > 1) {

@@ -1,4 +1,4 @@
-// y[M,N] = update(the sum of parts[lanes][M,N], the same places of OPERANDS matrices), where update stands before; and
+// y[M,N] = update(the sum of parts[splits][M,N], the same places of OPERANDS matrices), where update stands before; and
 // with COLUMNS the sums of y's columns. N is a multiple of 4, and M at most the block's rows, kRows: a block has kWidth
 // columns. With one part of type PART, y may lie where it lies.
 #include "matmul/split_k.cuh"
@@ -10,7 +10,7 @@ struct Operands {
 };
 
 extern "C" __global__ void __launch_bounds__(kRows* kPacks)
-    split_k_tail(const PART* parts, Operands operands, T* y, T* sums, int m, i64 n, int lanes) {
+    split_k_tail(const PART* parts, Operands operands, T* y, T* sums, int m, i64 n, int splits) {
   begin_kernel();
   __shared__ Four<float> all[kRows][kPacks];
   const int pack = (int)threadIdx.x % kPacks, row = (int)threadIdx.x / kPacks;
@@ -22,8 +22,9 @@ extern "C" __global__ void __launch_bounds__(kRows* kPacks)
 #pragma unroll
     for (int o = 0; o < OPERANDS; ++o) others[o] = *(const Four<T>*)(operands.at[o] + at);
     float total[4] = {};
-    for (int lane = 0; lane < lanes; lane += kAtOnce)
-      add_some(total, lanes - lane, [&](int next) { return *(const Four<PART>*)(parts + (lane + next) * m * n + at); });
+    for (int lane = 0; lane < splits; lane += kAtOnce)
+      add_some(total, splits - lane,
+               [&](int next) { return *(const Four<PART>*)(parts + (lane + next) * m * n + at); });
     Four<T> stored;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -1,5 +1,5 @@
 // Batch norm in training, with what surrounds it: the addition, perhaps of another norm, and ReLU that follow, and on
-// the way back the gradient of that ReLU.
+// the backward pass the gradient of that ReLU.
 #include <algorithm>
 
 #include "backends/cuda/claims.h"

@@ -60,7 +60,7 @@ __device__ __forceinline__ void store(T* to, const Values& v) {
 #endif
 }
 // As it comes back from memory.
-__device__ __forceinline__ S rounded(S v) { return widen<S>(narrow<T>(v)); }
+__device__ __forceinline__ S as_stored(S v) { return widen<S>(narrow<T>(v)); }
 
 // Which of eight neighbouring channels are above 0, as bits of a byte: VEC of them from each of a few neighbouring
 // threads.

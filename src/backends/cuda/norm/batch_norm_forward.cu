@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         normal += more[u].of[i];
 #endif
         result.of[i] = RELU && normal < 0 ? (S)0 : normal;
-        if (SIGNS) above |= (u32)(rounded(result.of[i]) > 0) << i;
+        if (SIGNS) above |= (u32)(as_stored(result.of[i]) > 0) << i;
       }
       i64 place = (r + u * kRows) * channels + at.channel;
       store(y + place, result);

@@ -9,7 +9,7 @@
 
 namespace varve::cuda {
 
-// What the ReLU after a norm lets pass on the way back.
+// What the ReLU after a norm lets pass in the backward pass.
 enum class Passing {
   everywhere,  // there is none
   output,      // where its output is above 0

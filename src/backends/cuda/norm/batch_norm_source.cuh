@@ -37,7 +37,7 @@ struct Gradient {
     return (x.of[i] - norm.mean[i]) * norm.factor[i] + norm.shift[i];
   }
   __device__ __forceinline__ S passed(int i, const Norm& norm) const {
-    S g = MORE ? rounded(dy.of[i] + more.of[i]) : dy.of[i];
+    S g = MORE ? as_stored(dy.of[i] + more.of[i]) : dy.of[i];
     if (PASSING == 1) return y.of[i] > 0 ? g : (S)0;
     if (PASSING == 3) return signs >> i & 1 ? g : (S)0;
     if (PASSING == 2) return normal(i, norm) > 0 ? g : (S)0;

@@ -1,4 +1,4 @@
-// After rows.cuh.
+// Layer norm, and RMS norm, of rows.
 //   CENTRED    layer norm; otherwise RMS norm, which takes no mean
 //   ADDED      forward: of x + other, which is written too; gradient: `other` is added to dx
 #include "kernels/rows.cuh"

@@ -1,4 +1,4 @@
-// After rows.cuh, elements in registers.
+// The gradient of layer norm, elements in registers.
 //   ADDED      `other` is added to dx
 //   SUMMED     the columns of dx are summed too, as a bias wants them: in SUM_TYPE, rounded to T before
 #include "kernels/rows.cuh"

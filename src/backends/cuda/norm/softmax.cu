@@ -1,4 +1,4 @@
-// After rows.cuh. LOG: the logarithm of it.
+// Softmax of rows, and its gradient. LOG: the logarithm of it.
 #include "kernels/rows.cuh"
 
 // y = exp(x - most) / Σ exp(x - most): the largest exponential is 1 and none overflows.

@@ -1,4 +1,4 @@
-// y = the largest of each window of x (largest.cuh). STORE: x with its bias and ReLU is written, too; threads then
+// y = the largest of each window of x (window_max.cuh). STORE: x with its bias and ReLU is written, too; threads then
 // number patches of x of the stride's size, each beginning where a window would. DROPOUT: follows the pooling.
 #include "kernels/philox.cuh"
 

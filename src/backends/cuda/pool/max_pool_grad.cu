@@ -1,8 +1,8 @@
-// x, dy -> dx: each dy goes to the place of its window's largest (largest.cuh). A thread has the cells of a patch of x,
-// PH x PW (multiples of the stride), and visits all windows that reach into it: no two threads write one cell. STRIP:
-// then of the patches below, each of which needs anew only the windows that begin in it; more than one where a window
-// reaches no further than into the next patch. DROPOUT: of dy, before. RELU: then the gradient of the ReLU that gave x:
-// only where x is above zero. SUM: dx is also summed over all pixels.
+// x, dy -> dx: each dy goes to the place of its window's largest (window_max.cuh). A thread has the cells of a patch of
+// x, PH x PW (multiples of the stride), and visits all windows that reach into it: no two threads write one cell.
+// STRIP: then of the patches below, each of which needs anew only the windows that begin in it; more than one where a
+// window reaches no further than into the next patch. DROPOUT: of dy, before. RELU: then the gradient of the ReLU that
+// gave x: only where x is above zero. SUM: dx is also summed over all pixels.
 #include "kernels/philox.cuh"
 
 #include "pool/window_max.cuh"

@@ -1,5 +1,5 @@
-// x, dy -> dx for windows and strides of any size (largest.cuh): a thread has one cell of x and visits the windows that
-// cover it.
+// x, dy -> dx for windows and strides of any size (window_max.cuh): a thread has one cell of x and visits the windows
+// that cover it.
 #include "pool/window_max.cuh"
 
 extern "C" __global__ void max_pool_grad_any(Pool p, const T* x, const T* dy, T* dx) {

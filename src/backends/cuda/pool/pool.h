@@ -57,5 +57,6 @@ PoolLaunch pool_launch(const Pool& pool, int rows, int columns, int channels_at_
                        std::int64_t most_across = kPoolAcross);
 
 void add_max_pool_claims(ClaimMap& map);
+void add_avg_pool_claims(ClaimMap& map);
 
 }  // namespace varve::cuda

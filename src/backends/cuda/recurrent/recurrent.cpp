@@ -39,9 +39,9 @@ Tensor tensor_of(DType dtype, const backend::Choices& choices) {
 
 RecurrentShape shape_of(const Site& site, const ir::Node& node, const CellOffer& offer) {
   const auto input = [&](std::size_t operand) { return node.inputs[place_of(offer.in, operand)].type(); };
-  // Whatever else a record has, a sequence is its first output or, on the way back, the gates' gradient.
+  // Whatever else a record has, a sequence is its first output or, in the backward pass, the gates' gradient.
   const Shape& sequence = node.types[0].shape;
-  return {.way = offer.way,
+  return {.pass = offer.pass,
           .gates = offer.gates,
           .steps = sequence[0],
           .batch = sequence[1],
@@ -106,7 +106,7 @@ namespace {
 
 void offer_cell(ClaimMap& map, const CellOffer& offer) {
   map[offer.op].push_back([offer](const Site& site, std::vector<Claim>& claims) {
-    if (offer.way == Way::backward) claim_gradient_with_bias(site, offer, claims);
+    if (offer.pass == Pass::backward) claim_gradient_with_bias(site, offer, claims);
     auto [claim, call] = cell_claim(site, site.root(), offer);
     claim.prepare = [call](const std::vector<Port>&, const std::vector<Port>&) { return prepare_cell(call); };
     claims.push_back(std::move(claim));
@@ -117,7 +117,7 @@ CellOffer lstm_grad_offer() {
   return {.op = "lstm_grad",
           .cell = "LSTM",
           .gates = 4,
-          .way = Way::backward,
+          .pass = Pass::backward,
           .in = {Back::kHidden, Back::kC0, Back::kGates, Back::kCells, Back::kDy, Back::kDh, Back::kDc, Back::kLengths},
           .out = {Back::kDpre, Back::kDh0, Back::kDc0},
           .zero_inputs = {Back::kC0, Back::kDy, Back::kDh, Back::kDc},
@@ -139,7 +139,7 @@ CellOffer gru_grad_offer() {
   return {.op = "gru_grad",
           .cell = "GRU",
           .gates = 3,
-          .way = Way::backward,
+          .pass = Pass::backward,
           .in = {Back::kHidden, Back::kH0, Back::kY, Back::kGates, Back::kDy, Back::kDh, Back::kLengths},
           .out = {Back::kDpre, Back::kDshare, Back::kDh0},
           .zero_inputs = {Back::kH0, Back::kDy, Back::kDh},
@@ -159,7 +159,7 @@ CellOffer rnn_offer() {
 CellOffer rnn_grad_offer() {
   return {.op = "rnn_grad",
           .cell = "RNN",
-          .way = Way::backward,
+          .pass = Pass::backward,
           .in = {Back::kHidden, Back::kY, Back::kDy, Back::kDh, Back::kLengths},
           .out = {Back::kDpre, Back::kDh0},
           .zero_inputs = {Back::kDy, Back::kDh},

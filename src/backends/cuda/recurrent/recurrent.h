@@ -56,14 +56,16 @@ struct BackwardOperands {
 struct CellOffer {
   std::string op, cell;  // cell: "LSTM", "GRU" or "RNN"
   int gates = 1;
-  Way way = Way::forward;
+  Pass pass = Pass::forward;
   std::vector<std::size_t> in, out;                // what its inputs and outputs are; lengths may be missing
   std::vector<std::size_t> zero_inputs = {};       // that need not be read where they are zero
   std::vector<std::size_t> residuals = {};         // outputs that need not be written where nobody reads them
   std::vector<std::pair<int, int>> in_place = {};  // (output, input) by operand
 
-  std::size_t hidden() const { return way == Way::forward ? +ForwardOperands::kHidden : +BackwardOperands::kHidden; }
-  std::size_t lengths() const { return way == Way::forward ? +ForwardOperands::kLengths : +BackwardOperands::kLengths; }
+  std::size_t hidden() const { return pass == Pass::forward ? +ForwardOperands::kHidden : +BackwardOperands::kHidden; }
+  std::size_t lengths() const {
+    return pass == Pass::forward ? +ForwardOperands::kLengths : +BackwardOperands::kLengths;
+  }
 };
 
 // Rows of a table that stand for the input's share of the gates.

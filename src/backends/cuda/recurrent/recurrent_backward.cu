@@ -9,7 +9,7 @@
 #endif
 
 struct Backward {
-  const STORE *hidden, *h0, *c0, *y, *gates, *cells;  // as the way there had and left them; h0, c0 null: zero
+  const STORE *hidden, *h0, *c0, *y, *gates, *cells;  // as the forward pass had and left them; h0, c0 null: zero
   const STORE *dy, *dh, *dc;                          // null: zero
   const LENGTH* lengths;                              // null: all sequences have all steps
   STORE *dpre, *dshare, *dh0, *dc0;                   // dh0 and dc0 may be null

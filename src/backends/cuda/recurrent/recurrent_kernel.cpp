@@ -31,7 +31,7 @@ class RecurrentKernel final : public backend::Kernel {
  public:
   explicit RecurrentKernel(const CellCall& call)
       : call_(call),
-        function_(call.shape.way == Way::forward ? "recurrent_forward" : "recurrent_backward", cell_text(call)),
+        function_(call.shape.pass == Pass::forward ? "recurrent_forward" : "recurrent_backward", cell_text(call)),
         launch_{.grid = call.plan.grid(),
                 .block = call.plan.threads,
                 .shared = call.plan.shared,
@@ -51,7 +51,7 @@ class RecurrentKernel final : public backend::Kernel {
   }
 
   void run(const RunArgs& args) override {
-    if (call_.shape.way == Way::forward) {
+    if (call_.shape.pass == Pass::forward) {
       ForwardArguments given{};
       fill(args, given.in, given.out);
       given.mail = mail();
@@ -79,7 +79,7 @@ class RecurrentKernel final : public backend::Kernel {
   }
 
  private:
-  bool sums_bias() const { return call_.shape.way == Way::backward && call_.at[BackwardOperands::kDbias] >= 0; }
+  bool sums_bias() const { return call_.shape.pass == Pass::backward && call_.at[BackwardOperands::kDbias] >= 0; }
   int bias_rows() const { return call_.plan.groups * call_.plan.rows; }
   int bias_columns() const { return static_cast<int>(call_.shape.gates * call_.shape.width); }
   void sum_bias(const RunArgs& args) const {
@@ -106,7 +106,7 @@ class RecurrentKernel final : public backend::Kernel {
 
 KernelText cell_text(const CellCall& call) {
   const RecurrentPlan& plan = call.plan;
-  const bool forward = call.shape.way == Way::forward;
+  const bool forward = call.shape.pass == Pass::forward;
   const auto number = [](std::int64_t n) { return std::to_string(n); };
   Constants constants{
       {"CELL_" + call.offer.cell, "1"},    {"STORE", type_name(call.dtype)},    {"REAL", real_name(call)},

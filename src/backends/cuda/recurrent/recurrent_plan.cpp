@@ -28,7 +28,7 @@ struct Block {
 };
 
 Block ordinary_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
-  const bool forward = shape.way == Way::forward;
+  const bool forward = shape.pass == Pass::forward;
   const int width = static_cast<int>(shape.width), words = shape.real_bytes / 4;
   const int tiles = forward ? plan.units : ceil_div(width, plan.outputs), wide = forward ? shape.gates : plan.outputs;
   Block block;
@@ -55,7 +55,7 @@ Block ordinary_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
 
 // Constants are those of kernels/recurrent_*_tensor.cu.
 Block tensor_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
-  const bool forward = shape.way == Way::forward;
+  const bool forward = shape.pass == Pass::forward;
   const int width = static_cast<int>(shape.width), tile = shape.tensor == Tensor::tf32 ? 8 : 16;
   const int operand_bytes = 32 / tile, columns = std::max(plan.rows, 8), column_tiles = columns / 8;
   const int strips = forward ? ceil_div(shape.gates, 2) : plan.strips;
@@ -107,7 +107,8 @@ double seconds_of(const RecurrentShape& shape, const RecurrentPlan& plan, const 
 
 std::size_t RecurrentPlan::mail_bytes(const RecurrentShape& shape) const {
   if (group == 1) return 0;
-  const std::int64_t words = 2 * rows * (shape.way == Way::forward ? shape.width : std::int64_t{group} * group * units);
+  const std::int64_t words =
+      2 * rows * (shape.pass == Pass::forward ? shape.width : std::int64_t{group} * group * units);
   return static_cast<std::size_t>(8 * (grid() + groups * words));
 }
 
@@ -142,7 +143,7 @@ std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const 
     const auto plan = complete(shape, chosen, gpu);
     if (plan && (!best || plan->seconds < best->seconds)) best = plan;
   };
-  const bool back = shape.way == Way::backward;
+  const bool back = shape.pass == Pass::backward;
   const std::vector<int> outputs = back ? std::vector{1, 2, 4, 8} : std::vector{1};
   const std::vector<int> strips = back ? std::vector{1, 2, 4} : std::vector{1};
   // Only numbers of 4 bytes fit a word of mail.

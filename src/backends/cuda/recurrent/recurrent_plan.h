@@ -7,12 +7,12 @@
 
 namespace varve::cuda {
 
-enum class Way : std::uint8_t { forward, backward };
+enum class Pass : std::uint8_t { forward, backward };
 // What tensor cores may take for operands; none: products are in full precision, by ordinary arithmetic.
 enum class Tensor : std::uint8_t { none, tf32, bf16, f16 };
 
 struct RecurrentShape {
-  Way way = Way::forward;
+  Pass pass = Pass::forward;
   int gates = 4;
   std::int64_t steps = 0, batch = 0, width = 0;
   int real_bytes = 4;  // of the numbers that are computed with
@@ -25,10 +25,10 @@ struct RecurrentPlan {
   bool tensor = false;  // by tensor cores
   int rows = 1, group = 1, groups = 1, units = 1;
   // Ordinary arithmetic: `lanes` neighbours of a warp share the sums of a tile, which is as wide as the gates of a unit
-  // on the way there and `outputs` states on the way back.
+  // in the forward pass and `outputs` states in the backward pass.
   int lanes = 1, outputs = 1;
-  // Tensor cores: a sum is split over so many warps; on the way back a warp has so many strips of 16 states. Chains are
-  // sums that take turns.
+  // Tensor cores: a sum is split over so many warps; in the backward pass a warp has so many strips of 16 states.
+  // Chains are sums that take turns.
   int split = 1, strips = 1, chains = 1;
   int depth = 1, kept_depth = 1;  // weights of a thread, by its tile's width or by fragments: all, those in registers
   int threads = 32;

@@ -17,7 +17,7 @@ using backend::Prepared;
 using backend::RunArgs;
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kBlocks = 264;  // two for each multiprocessor of a large GPU
+std::int64_t wanted_blocks() { return 2 * gpu().multiprocessors; }
 
 DType wide_type(DType dtype) { return dtype == f64 ? f64 : is_floating(dtype) ? f32 : i64; }
 
@@ -54,13 +54,14 @@ struct Spread {
       while (lanes < kThreads && kThreads / lanes > rows.size) lanes *= 2;
     } else {
       lanes = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows.size / 4 + 1)));
-      while (lanes < rows.size && outputs * lanes < kBlocks * kThreads) lanes *= 2;
+      while (lanes < rows.size && outputs * lanes < wanted_blocks() * kThreads) lanes *= 2;
       lanes = std::min(lanes, kThreads);
     }
     const std::int64_t folded = columns ? kThreads / lanes : lanes, together = kThreads / folded;
     tiles = (outputs + together - 1) / together;
     if (folded >= 8)
-      slices = std::clamp<std::int64_t>(kBlocks / tiles, 1, std::max<std::int64_t>(rows.size / (folded * 32), 1));
+      slices =
+          std::clamp<std::int64_t>(wanted_blocks() / tiles, 1, std::max<std::int64_t>(rows.size / (folded * 32), 1));
     share = (rows.size + slices - 1) / slices;
     slices = (rows.size + share - 1) / share;
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/cuda/device/context.h"
 #include "backends/cuda/device/function.h"
 #include "base/text.h"
 
@@ -26,8 +27,8 @@ inline std::string piece_constants(std::int64_t bytes, bool wide, std::int64_t u
                   {"UNROLL", cat(unroll)}});
 }
 
-// Pieces of a thread: several once there is enough work for all of a large GPU.
-inline std::int64_t piece_unroll(std::int64_t pieces) { return pieces > std::int64_t{4} * 132 * 2048 ? 4 : 1; }
+// Pieces of a thread: several once there is enough work for the whole GPU.
+inline std::int64_t piece_unroll(std::int64_t pieces) { return pieces > 4 * gpu().threads() ? 4 : 1; }
 inline std::int64_t piece_blocks(std::int64_t pieces, std::int64_t unroll) {
   return (pieces + kPieceThreads * unroll - 1) / (kPieceThreads * unroll);
 }

@@ -37,7 +37,7 @@ Streamed streamed(const GemmSpec& spec, const Tail& tail = {}) {
     if (spec.bias) wanted[i] += bias[i % static_cast<std::size_t>(p.n)];
     if (spec.relu) wanted[i] = std::max(wanted[i], 0.0);
   }
-  const StreamGemm gemm(spec, tail);
+  const TmaGemm gemm(spec, tail);
   const OnGpu left(floats(a), spec.in), right(floats(spec.wide_b ? near(b) : b)), more(floats(bias), spec.in);
   const OnGpu c(std::vector<float>(wanted.size(), -1), spec.out);
   const OnGpu scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 4));
@@ -47,12 +47,12 @@ Streamed streamed(const GemmSpec& spec, const Tail& tail = {}) {
 
 void expect_equal(const GemmSpec& spec) {
   SCOPED_TRACE(testing::Message() << name_of(spec.product) << (spec.bias ? " bias" : "") << (spec.relu ? " relu" : ""));
-  ASSERT_EQ(StreamGemm::refusal(spec), "");
+  ASSERT_EQ(TmaGemm::refusal(spec), "");
   const Streamed result = streamed(spec);
   EXPECT_EQ(result.got, result.wanted);
 }
 
-TEST(StreamGemm, ProductsOfAnySize) {
+TEST(TmaGemm, ProductsOfAnySize) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     expect_equal(spec_of(64, 64, 32, along));
@@ -63,7 +63,7 @@ TEST(StreamGemm, ProductsOfAnySize) {
   expect_equal(spec_of(3, 100, 96, true));
 }
 
-TEST(StreamGemm, WeightsOfF32ForProductsOf16Bits) {
+TEST(TmaGemm, WeightsOfF32ForProductsOf16Bits) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType in : {bf16, f16}) {
     expect_equal(half_spec_of(64, 64, 32, in));
@@ -78,7 +78,7 @@ TEST(StreamGemm, WeightsOfF32ForProductsOf16Bits) {
   }
 }
 
-TEST(StreamGemm, WithBiasAndRelu) {
+TEST(TmaGemm, WithBiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true})
     for (const std::int64_t n : {96, 1440})  // one block for each stripe, and several
@@ -90,7 +90,7 @@ TEST(StreamGemm, WithBiasAndRelu) {
       }
 }
 
-TEST(StreamGemm, WithAFunctionOfTheResult) {
+TEST(TmaGemm, WithAFunctionOfTheResult) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const expr::Expr x = expr::Expr::input(0);
   const std::string square = function_text(expr::flatten(1, {x * x}));
@@ -103,7 +103,7 @@ TEST(StreamGemm, WithAFunctionOfTheResult) {
     EXPECT_EQ(result.got, wanted);
   }
   const OnGpu y(std::vector<float>(9 * 96, 3));
-  StreamGemm(spec_of(9, 96, 128, false), {square}).apply({.c = y.get()});
+  TmaGemm(spec_of(9, 96, 128, false), {square}).apply({.c = y.get()});
   EXPECT_EQ(y.read(), std::vector<float>(9 * 96, 9));
 }
 
@@ -131,7 +131,7 @@ void expect_tail(const GemmSpec& spec) {
   const Product& p = spec.product;
   SCOPED_TRACE(testing::Message() << name_of(p));
   const WithTail with(p.m * p.n);
-  const StreamGemm gemm(spec, with.tail);
+  const TmaGemm gemm(spec, with.tail);
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5);
   const auto product = by_rows(p, a, b);
   const OnGpu left(floats(a), spec.in), right(floats(spec.wide_b ? near(b) : b)), u(floats(with.u), spec.in),
@@ -151,7 +151,7 @@ void expect_tail(const GemmSpec& spec) {
   if (spec.out == f32) with.expect(product, p.n, spec.out, theirs, sums);
 }
 
-TEST(StreamGemm, WithAFunctionOfOtherMatricesAndItsColumns) {
+TEST(TmaGemm, WithAFunctionOfOtherMatricesAndItsColumns) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     expect_tail(spec_of(9, 96, 128, along));  // one block for each stripe, and several
@@ -161,7 +161,7 @@ TEST(StreamGemm, WithAFunctionOfOtherMatricesAndItsColumns) {
   for (const DType in : {bf16, f16}) expect_tail(half_spec_of(17, 288, 160, in));
 }
 
-TEST(StreamGemm, RowsThatLieApart) {
+TEST(TmaGemm, RowsThatLieApart) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     GemmSpec spec = spec_of(5, 64, 64, along);
@@ -171,7 +171,7 @@ TEST(StreamGemm, RowsThatLieApart) {
   }
 }
 
-TEST(StreamGemm, NaNStaysAndNothingElseIsTouched) {
+TEST(TmaGemm, NaNStaysAndNothingElseIsTouched) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const bool along : {false, true}) {
     GemmSpec spec = spec_of(4, 64, 64, along);
@@ -179,7 +179,7 @@ TEST(StreamGemm, NaNStaysAndNothingElseIsTouched) {
     std::vector<float> a(4 * 64, 1), b(64 * 64, 1);
     const float bits = std::bit_cast<float>(0x7fffffffu);  // as GPUs make it: rounded like a number it would be -0
     b[0] = bits;
-    const StreamGemm gemm(spec);
+    const TmaGemm gemm(spec);
     const OnGpu left(a), right(b), c(std::vector<float>(4 * 64, -1)), scratch(std::vector<float>(1 << 16));
     gemm.run({.a = left.get(), .b = right.get(), .c = c.get(), .scratch = scratch.get()});
     const std::vector<float> got = c.read();
@@ -187,19 +187,19 @@ TEST(StreamGemm, NaNStaysAndNothingElseIsTouched) {
   }
 }
 
-TEST(StreamGemm, RefusesWhatItCannotRead) {
-  EXPECT_NE(StreamGemm::refusal(spec_of(65, 64, 64, false)), "");
-  EXPECT_NE(StreamGemm::refusal(spec_of(64, 72, 64, false)), "");
-  EXPECT_NE(StreamGemm::refusal(spec_of(64, 64, 40, true)), "");
+TEST(TmaGemm, RefusesWhatItCannotRead) {
+  EXPECT_NE(TmaGemm::refusal(spec_of(65, 64, 64, false)), "");
+  EXPECT_NE(TmaGemm::refusal(spec_of(64, 72, 64, false)), "");
+  EXPECT_NE(TmaGemm::refusal(spec_of(64, 64, 40, true)), "");
   GemmSpec exact = spec_of(64, 64, 64, false);
   exact.tf32 = false;
-  EXPECT_NE(StreamGemm::refusal(exact), "");
+  EXPECT_NE(TmaGemm::refusal(exact), "");
   GemmSpec narrow = half_spec_of(64, 64, 64, bf16);
   narrow.wide_b = false;
-  EXPECT_NE(StreamGemm::refusal(narrow), "");
+  EXPECT_NE(TmaGemm::refusal(narrow), "");
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
-  EXPECT_TRUE(StreamGemm::takes({.a = at(32), .b = at(64), .c = at(16), .scratch = at(256)}));
-  EXPECT_FALSE(StreamGemm::takes({.a = at(36), .b = at(64), .c = at(16), .scratch = at(256)}));
+  EXPECT_TRUE(TmaGemm::takes({.a = at(32), .b = at(64), .c = at(16), .scratch = at(256)}));
+  EXPECT_FALSE(TmaGemm::takes({.a = at(36), .b = at(64), .c = at(16), .scratch = at(256)}));
 }
 
 // ---- updates
@@ -221,7 +221,7 @@ UpdateSpec update_of(std::int64_t m, std::int64_t n, std::int64_t k, int tensors
 void expect_updated(const UpdateSpec& spec) {
   const Product& p = spec.product;
   SCOPED_TRACE(testing::Message() << name_of(p) << ", operands " << spec.scalar.size());
-  ASSERT_EQ(StreamUpdate::refusal(spec), "");
+  ASSERT_EQ(TmaUpdate::refusal(spec), "");
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5);
   const auto gradient = by_rows(p, a, b);
   const std::size_t count = gradient.size();
@@ -230,7 +230,7 @@ void expect_updated(const UpdateSpec& spec) {
   for (const int step : {7, 11, 13}) state.emplace_back(floats(counted(p.m * p.n, step)));
   const void* in[] = {left.get(), right.get(), state[0].get(), rate.get(), state[1].get(), state[2].get()};
   void* out[] = {state[0].get(), state[1].get(), state[2].get()};
-  const StreamUpdate update(spec);
+  const TmaUpdate update(spec);
   EXPECT_TRUE(update.takes(in, out));
   update.run(in, out);
   const auto w = counted(p.m * p.n, 7), u = counted(p.m * p.n, 11), v = counted(p.m * p.n, 13);
@@ -244,7 +244,7 @@ void expect_updated(const UpdateSpec& spec) {
   for (std::size_t t = 0; t < 3; ++t) EXPECT_EQ(state[t].read(), floats(wanted[t])) << "tensor " << t;
 }
 
-TEST(StreamUpdate, OfAnySize) {
+TEST(TmaUpdate, OfAnySize) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const int tensors : {1, 3}) {
     expect_updated(update_of(64, 64, 64, tensors));
@@ -258,7 +258,7 @@ TEST(StreamUpdate, OfAnySize) {
 void expect_both(const UpdateSpec& spec) {
   const Product& p = spec.product;
   SCOPED_TRACE(testing::Message() << name_of(p) << ", operands " << spec.scalar.size());
-  ASSERT_EQ(StreamBack::refusal(spec), "");
+  ASSERT_EQ(TmaBackward::refusal(spec), "");
   const auto x = counted(p.k * p.m, 3), g = counted(p.k * p.n, 5), w = counted(p.m * p.n, 7);
   const auto gradient = by_rows(p, x, g), dx = by_rows(dense(p.k, p.m, p.n, false, true, 0), g, w);
   const auto wide = spec.in == f32 ? w : near(w);
@@ -270,7 +270,7 @@ void expect_both(const UpdateSpec& spec) {
   std::vector<void*> out{state[0].get(), state[1].get(), state[2].get()};
   out.resize(spec.code.outputs.size());
   out.push_back(result.get());
-  const StreamBack back(spec, 0);
+  const TmaBackward back(spec, 0);
   const OnGpu scratch(std::vector<float>(back.scratch_bytes() / 4));
   EXPECT_TRUE(back.takes(in, out.data()));
   back.run(in, out.data(), scratch.get());
@@ -280,7 +280,7 @@ void expect_both(const UpdateSpec& spec) {
   EXPECT_EQ(result.read(), rounded(dx, spec.in));
 }
 
-TEST(StreamBack, OfAnySize) {
+TEST(TmaBackward, OfAnySize) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const int tensors : {1, 3}) {
     expect_both(update_of(128, 64, 64, tensors));
@@ -290,7 +290,7 @@ TEST(StreamBack, OfAnySize) {
   }
 }
 
-TEST(StreamBack, WithWhatFollowsTheGradient) {
+TEST(TmaBackward, WithWhatFollowsTheGradient) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType in : {f32, bf16}) {
     UpdateSpec spec = update_of(200, 288, 17, 1);
@@ -303,14 +303,14 @@ TEST(StreamBack, WithWhatFollowsTheGradient) {
         sums(std::vector<float>(static_cast<std::size_t>(p.m), -1), in);
     const void* operands[] = {left.get(), right.get(), weights.get(), rate.get(), u.get(), v.get()};
     void* results[] = {weights.get(), y.get(), sums.get()};
-    const StreamBack back(spec, 0, with.tail);
+    const TmaBackward back(spec, 0, with.tail);
     const OnGpu scratch(std::vector<float>(back.scratch_bytes() / 4));
     back.run(operands, results, scratch.get());
     with.expect(by_rows(dense(p.k, p.m, p.n, false, true, 0), g, w), p.m, in, y, sums);
   }
 }
 
-TEST(StreamBack, OfFactorsOf16Bits) {
+TEST(TmaBackward, OfFactorsOf16Bits) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType in : {bf16, f16})
     for (const auto& [m, n, k] : {std::array{128, 64, 64}, {8, 32, 1}, {200, 288, 17}, {128, 1024, 40}}) {
@@ -321,25 +321,25 @@ TEST(StreamBack, OfFactorsOf16Bits) {
     }
 }
 
-TEST(StreamUpdate, RefusesWhatItCannotRead) {
-  EXPECT_NE(StreamUpdate::refusal(update_of(64, 64, 65, 1)), "");
-  EXPECT_NE(StreamUpdate::refusal(update_of(64, 40, 64, 1)), "");
-  EXPECT_NE(StreamUpdate::refusal(update_of(63, 64, 64, 1)), "");
+TEST(TmaUpdate, RefusesWhatItCannotRead) {
+  EXPECT_NE(TmaUpdate::refusal(update_of(64, 64, 65, 1)), "");
+  EXPECT_NE(TmaUpdate::refusal(update_of(64, 40, 64, 1)), "");
+  EXPECT_NE(TmaUpdate::refusal(update_of(63, 64, 64, 1)), "");
   UpdateSpec exact = update_of(64, 64, 64, 1);
   exact.tf32 = false;
-  EXPECT_NE(StreamUpdate::refusal(exact), "");
+  EXPECT_NE(TmaUpdate::refusal(exact), "");
 }
 
 TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
-  for (const bool along : {false, true}) const StreamGemm gemm(spec_of(64, 2048, 2048, along));
-  const StreamGemm followed(spec_of(64, 2048, 2048, true), WithTail(1).tail);
+  for (const bool along : {false, true}) const TmaGemm gemm(spec_of(64, 2048, 2048, along));
+  const TmaGemm followed(spec_of(64, 2048, 2048, true), WithTail(1).tail);
   for (const DType in : {f32, bf16, f16}) {
     UpdateSpec spec = update_of(2048, 2048, 64, 3);
     spec.in = in;
-    const StreamUpdate update(spec);
-    const StreamBack back(spec, 0);
-    if (in != f32) const StreamGemm gemm(half_spec_of(64, 2048, 2048, in));
+    const TmaUpdate update(spec);
+    const TmaBackward back(spec, 0);
+    if (in != f32) const TmaGemm gemm(half_spec_of(64, 2048, 2048, in));
   }
   int found = 0;
   for (const KernelText& text : collected_texts()) {

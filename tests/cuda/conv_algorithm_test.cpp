@@ -49,7 +49,7 @@ Sizes sizes_of(const ConvCall& call) {
   return {x, y, w};
 }
 
-Floats result_of(const ConvWay& way, const Sizes& sizes, const Floats* bias) {
+Floats result_of(const ConvAlgorithm& way, const Sizes& sizes, const Floats* bias) {
   const auto first = on_gpu(numbers(sizes.first, 1)), second = on_gpu(numbers(sizes.second, 2));
   const auto added = bias ? on_gpu(*bias) : nullptr;
   const auto out = context().allocate(static_cast<std::size_t>(sizes.out) * sizeof(float));
@@ -60,17 +60,17 @@ Floats result_of(const ConvWay& way, const Sizes& sizes, const Floats* bias) {
   return result;
 }
 
-TEST(ConvWays, AProductOfPixelsIsTheConvolution) {
+TEST(ConvAlgorithms, AProductOfPixelsIsTheConvolution) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Floats bias = numbers(21, 3);
   for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
     for (const bool follows : {false, true}) {
       if (follows && pass != ConvPass::forward) continue;
       const ConvSpec spec{{pass, pixels(3, 5, 12, 21), false}, f32, {follows, follows}, false};
-      const std::optional<ConvWay> product = product_way(spec);
+      const std::optional<ConvAlgorithm> product = product_algorithm(spec);
       ASSERT_TRUE(product);
       const Floats got = result_of(*product, sizes_of(spec.call), follows ? &bias : nullptr);
-      const Floats want = result_of(own_way(spec), sizes_of(spec.call), follows ? &bias : nullptr);
+      const Floats want = result_of(plain_algorithm(spec), sizes_of(spec.call), follows ? &bias : nullptr);
       for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << spec.key() << " at " << i;
     }
 }
@@ -91,7 +91,7 @@ Floats read(const std::vector<std::byte>& bytes, DType dtype) {
 }
 
 // Operands lie `offset` elements after an aligned address; scratch memory holds NaN.
-Floats result_of(const ConvWay& way, const ConvSpec& spec, std::size_t offset = 0) {
+Floats result_of(const ConvAlgorithm& way, const ConvSpec& spec, std::size_t offset = 0) {
   const std::size_t before = offset * size_of(spec.dtype);
   const Sizes sizes = sizes_of(spec.call);
   const auto uploaded = [&](std::int64_t count, unsigned seed) {
@@ -113,8 +113,8 @@ Floats result_of(const ConvWay& way, const ConvSpec& spec, std::size_t offset = 
   return read(result, spec.dtype);
 }
 
-void expect_same(const ConvWay& way, const ConvSpec& spec) {
-  const ConvWay own = own_way(spec);
+void expect_same(const ConvAlgorithm& way, const ConvSpec& spec) {
+  const ConvAlgorithm own = plain_algorithm(spec);
   for (const std::size_t offset : {0, 1}) {
     if (offset && !way.any_address) continue;
     const Floats got = result_of(way, spec, offset), want = result_of(own, spec, offset);
@@ -140,7 +140,7 @@ ConvShape kernels(std::int64_t in, std::int64_t out, std::int64_t stride, std::i
   return s;
 }
 
-TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
+TEST(ConvAlgorithms, AProductOfGatheredImagesIsTheConvolution) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16})
     for (const std::int64_t in : {1, 3, 4, 5, 8, 16})
@@ -151,7 +151,7 @@ TEST(ConvWays, AProductOfGatheredImagesIsTheConvolution) {
             const bool follows = pass == ConvPass::forward && stride == 2;
             const ConvSpec spec{
                 {pass, kernels(in, 24, stride, dilation), false}, dtype, {follows, follows}, dtype == f32};
-            const std::optional<ConvWay> way = gathered_way(spec);
+            const std::optional<ConvAlgorithm> way = im2col_algorithm(spec);
             ASSERT_TRUE(way) << spec.key();
             expect_same(*way, spec);
           }
@@ -175,34 +175,34 @@ std::vector<ConvShape> of_few_channels() {
           apart};
 }
 
-TEST(ConvWays, PatchesOfFewChannelsGiveTheConvolution) {
+TEST(ConvAlgorithms, PatchesOfFewChannelsGiveTheConvolution) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvShape& shape : of_few_channels())
       for (const ConvEpilogue epilogue : {ConvEpilogue{}, {true, false}, {true, true}}) {
         const ConvSpec spec{{ConvPass::forward, shape, false}, dtype, epilogue, dtype == f32};
-        const std::optional<ConvWay> way = few_way(spec);
+        const std::optional<ConvAlgorithm> way = few_channels_algorithm(spec);
         ASSERT_TRUE(way) << spec.key();
         expect_same(*way, spec);
       }
 }
 
-TEST(ConvWays, PatchesOfFewChannelsGiveTheGradientOfWeights) {
+TEST(ConvAlgorithms, PatchesOfFewChannelsGiveTheGradientOfWeights) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   std::vector<ConvShape> shapes = of_few_channels();
   shapes.push_back(first_layer(1, 18, 11, 4, 12));  // terms that many warps share
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvShape& shape : shapes) {
       const ConvSpec spec{{ConvPass::weight_grad, shape, false}, dtype, {}, dtype == f32};
-      const std::optional<ConvWay> way = few_way(spec);
+      const std::optional<ConvAlgorithm> way = few_channels_algorithm(spec);
       ASSERT_TRUE(way) << spec.key();
       expect_same(*way, spec);
     }
 }
 
-TEST(ConvWays, OnlyFewChannelsComeAsPatches) {
+TEST(ConvAlgorithms, OnlyFewChannelsComeAsPatches) {
   const auto pays = [](ConvPass pass, const ConvShape& shape, bool tf32 = true) {
-    return pays_for_few({{pass, shape, false}, f32, {}, tf32});
+    return pays_for_few_channels({{pass, shape, false}, f32, {}, tf32});
   };
   const ConvShape plain = kernels(3, 24, 1, 1);
   ConvShape grouped = plain, large = first_layer(1, 224, 51, 1, 64);
@@ -218,22 +218,22 @@ TEST(ConvWays, OnlyFewChannelsComeAsPatches) {
   EXPECT_FALSE(pays(ConvPass::weight_grad, square(1, 5, 3, 7)));
 }
 
-TEST(ConvWays, ConvolvingByTurnedWeightsIsTheGradient) {
+TEST(ConvAlgorithms, ConvolvingByTurnedWeightsIsTheGradient) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16})
     for (const std::int64_t in : {3, 33})
       for (const std::int64_t out : {5, 40})
         for (const std::int64_t dilation : {1, 2}) {
           const ConvSpec spec{{ConvPass::input_grad, kernels(in, out, 1, dilation), false}, dtype, {}, false};
-          const std::optional<ConvSpec> forward = turned_spec(spec);
+          const std::optional<ConvSpec> forward = transposed_spec(spec);
           ASSERT_TRUE(forward);
-          expect_same(turned_way(spec, own_way(*forward)), spec);
+          expect_same(transposed_algorithm(spec, plain_algorithm(*forward)), spec);
         }
 }
 
 // Images one below the other, with padding that neighbours share: small and large ones, rows longer than what is
 // multiplied at a time, more tiles than one, places that several blocks share.
-TEST(ConvWays, TilesOfNeighboursGiveTheGradientOfWeights) {
+TEST(ConvAlgorithms, TilesOfNeighboursGiveTheGradientOfWeights) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   ConvShape uneven = square(2, 9, 64, 64);
   uneven.pad_top = 0;
@@ -243,15 +243,15 @@ TEST(ConvWays, TilesOfNeighboursGiveTheGradientOfWeights) {
   for (const ConvShape& shape : {square(3, 6, 64, 128), square(2, 8, 64, 64), square(3, 17, 64, 64),
                                  square(1, 40, 64, 64), square(9, 7, 128, 64), uneven}) {
     const ConvSpec spec{{ConvPass::weight_grad, shape, false}, f32, {}, true};
-    const std::optional<ConvWay> way = tiled_way(spec);
+    const std::optional<ConvAlgorithm> way = weight_grad_3x3_algorithm(spec);
     ASSERT_TRUE(way) << spec.key();
     expect_same(*way, spec);
   }
 }
 
-TEST(ConvWays, OnlyWhatPaysIsTiled) {
+TEST(ConvAlgorithms, OnlyWhatPaysIsTiled) {
   const auto pays = [](const ConvShape& shape, bool tf32 = true) {
-    return pays_to_tile({{ConvPass::weight_grad, shape, false}, f32, {}, tf32});
+    return pays_for_3x3({{ConvPass::weight_grad, shape, false}, f32, {}, tf32});
   };
   const ConvShape plain = square(2, 8, 64, 128);
   ConvShape far = plain, grouped = plain;
@@ -259,7 +259,7 @@ TEST(ConvWays, OnlyWhatPaysIsTiled) {
   grouped.groups = 2;
   EXPECT_TRUE(pays(plain));
   EXPECT_FALSE(pays(plain, false));
-  EXPECT_FALSE(pays_to_tile({{ConvPass::forward, plain, false}, f32, {}, true}));
+  EXPECT_FALSE(pays_for_3x3({{ConvPass::forward, plain, false}, f32, {}, true}));
   for (const ConvShape& shape : {square(2, 8, 33, 64), square(2, 8, 64, 60), square(2, 4, 64, 64),
                                  kernels(64, 64, 2, 1), kernels(64, 64, 1, 2), far, grouped, pixels(3, 5, 64, 64)})
     EXPECT_FALSE(pays(shape));
@@ -302,7 +302,7 @@ std::vector<ConvShape> few_pixels() {
           crossed};
 }
 
-TEST(ConvWays, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
+TEST(ConvAlgorithms, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
@@ -310,30 +310,30 @@ TEST(ConvWays, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
         if (dtype == f16 && shape.batch > 3) continue;  // as bf16
         const bool first = pass == ConvPass::forward && shape.batch % 2 == 1, second = first && shape.in_width == 2;
         const ConvSpec spec{{pass, shape, false}, dtype, {first, second}, dtype == f32};
-        const std::optional<ConvWay> way = small_way(spec);
+        const std::optional<ConvAlgorithm> way = small_images_algorithm(spec);
         ASSERT_TRUE(way) << spec.key();
         expect_same(*way, spec);
       }
 }
 
 // As many images as there may be, and as in networks that are measured: more than one warp has of a channel.
-TEST(ConvWays, ManySmallImagesAreShared) {
+TEST(ConvAlgorithms, ManySmallImagesAreShared) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const std::int64_t batch : {75, 128})
     for (const DType dtype : {f32, bf16})
       for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad}) {
         const ConvSpec spec{{pass, square(batch, 2, 64, 64), false}, dtype, {}, dtype == f32};
-        const std::optional<ConvWay> way = small_way(spec);
+        const std::optional<ConvAlgorithm> way = small_images_algorithm(spec);
         ASSERT_TRUE(way) << spec.key();
         expect_same(*way, spec);
       }
 }
 
-TEST(ConvWays, OnlySmallImagesAreTakenAsSmall) {
+TEST(ConvAlgorithms, OnlySmallImagesAreTakenAsSmall) {
   const ConvShape plain = square(80, 2, 512, 512);
   for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad}) {
     const auto pays = [&](const ConvShape& shape, DType dtype = f32, bool tf32 = true) {
-      return pays_for_small({{pass, shape, false}, dtype, {}, tf32});
+      return pays_for_small_images({{pass, shape, false}, dtype, {}, tf32});
     };
     EXPECT_TRUE(pays(plain));
     EXPECT_TRUE(pays(plain, bf16, false));
@@ -347,44 +347,44 @@ TEST(ConvWays, OnlySmallImagesAreTakenAsSmall) {
   }
 }
 
-TEST(ConvWays, OnlyWhatPaysIsGathered) {
+TEST(ConvAlgorithms, OnlyWhatPaysIsGathered) {
   const auto spec = [](ConvPass pass, const ConvShape& shape, bool tf32) {
     return ConvSpec{{pass, shape, false}, f32, {}, tf32};
   };
   ConvShape few = kernels(3, 24, 1, 1), many = kernels(32, 24, 1, 1), grouped = few, large = many;
   grouped.groups = 3;
   large.batch = 4096;
-  EXPECT_TRUE(pays_to_gather(spec(ConvPass::forward, few, false)));
-  EXPECT_TRUE(pays_to_gather(spec(ConvPass::weight_grad, many, true)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, many, false)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, many, true)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::weight_grad, large, true)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::forward, grouped, true)));
-  EXPECT_FALSE(pays_to_gather(spec(ConvPass::input_grad, few, true)));
+  EXPECT_TRUE(pays_for_im2col(spec(ConvPass::forward, few, false)));
+  EXPECT_TRUE(pays_for_im2col(spec(ConvPass::weight_grad, many, true)));
+  EXPECT_FALSE(pays_for_im2col(spec(ConvPass::forward, many, false)));
+  EXPECT_FALSE(pays_for_im2col(spec(ConvPass::forward, many, true)));
+  EXPECT_FALSE(pays_for_im2col(spec(ConvPass::weight_grad, large, true)));
+  EXPECT_FALSE(pays_for_im2col(spec(ConvPass::forward, grouped, true)));
+  EXPECT_FALSE(pays_for_im2col(spec(ConvPass::input_grad, few, true)));
 }
 
-TEST(ConvWays, OnlyWeightsOfPlainGradientsAreTurned) {
+TEST(ConvAlgorithms, OnlyWeightsOfPlainGradientsAreTurned) {
   const ConvShape plain = kernels(3, 24, 1, 1);
   ConvShape grouped = plain, far = plain;
   grouped.groups = 3;
   far.pad_left = 3;
   far.out_width = 12;
   const auto turns = [](ConvPass pass, const ConvShape& shape) {
-    return turned_spec({{pass, shape, false}, f32, {}, false}).has_value();
+    return transposed_spec({{pass, shape, false}, f32, {}, false}).has_value();
   };
   EXPECT_TRUE(turns(ConvPass::input_grad, plain));
   EXPECT_FALSE(turns(ConvPass::forward, plain));
   for (const ConvShape& shape : {kernels(3, 24, 2, 1), grouped, far}) EXPECT_FALSE(turns(ConvPass::input_grad, shape));
 }
 
-TEST(ConvWays, OnlyPixelsAreAProduct) {
+TEST(ConvAlgorithms, OnlyPixelsAreAProduct) {
   ConvShape strided = pixels(3, 5, 12, 21), padded = strided, grouped = strided, wide = strided;
   strided.stride_width = 2;
   padded.pad_left = 1;
   grouped.groups = 3;
   wide.kernel_width = 3;
   for (const ConvShape& shape : {strided, padded, grouped, wide})
-    EXPECT_FALSE(product_way({{ConvPass::forward, shape, false}, f32, {}, false}));
+    EXPECT_FALSE(product_algorithm({{ConvPass::forward, shape, false}, f32, {}, false}));
 }
 
 }  // namespace
