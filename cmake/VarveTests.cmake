@@ -9,7 +9,7 @@ set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 file(GLOB_RECURSE paths RELATIVE "${tests_dir}" CONFIGURE_DEPENDS "${tests_dir}/*.cpp")
 list(FILTER paths EXCLUDE REGEX "^(package/|cuda_emulator/|[^/]*$)")
 if(NOT TARGET varve_bench)  # comes with the command
-  list(FILTER paths EXCLUDE REGEX "^(bench|report)/")
+  list(FILTER paths EXCLUDE REGEX "^bench/")
 endif()
 
 if(NOT VARVE_HAS_CUDA)

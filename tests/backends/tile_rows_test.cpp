@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/tile/lstm_step.h"
-#include "backends/cpu/tile/norm_kernels.h"
-#include "backends/cpu/tile/rnn_kernels.h"
-#include "backends/cpu/tile/softmax_kernels.h"
+#include "backends/cpu/norm/layer_norm_kernels.h"
+#include "backends/cpu/norm/softmax_kernels.h"
+#include "backends/cpu/recurrent/cell_kernels.h"
+#include "backends/cpu/recurrent/lstm_step.h"
 #include "backends/instruction_sets.h"
 #include "backends/tile_run.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "backends/cpu/round.h"
+#include "backends/cpu/common/align.h"
 #include "base/text.h"
 #include "varve/error.h"
 
