@@ -86,7 +86,7 @@ bool is_plain(const ir::Node& update) {
          is_scalar(update.inputs[3]);
 }
 
-constexpr std::size_t kScaleBytes = 256;  // before the product's plain scratch memory
+constexpr std::size_t kScaleBytes = 256;  // before the product's scratch memory
 
 Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
   const Gemm gemm({.product = spec.product,
@@ -137,7 +137,7 @@ Prepared prepare_tma_update(const UpdateSpec& spec) {
 struct UpdateCandidates {
   UpdateSpec spec;
   Step step;
-  bool kernel = false, plain = false;
+  bool kernel = false, gemm = false;  // by a plain kernel, and as one product that adds to the weights
   Transposes transposes = {};
   std::vector<std::pair<int, int>> in_place = {};  // of the claim
 };
@@ -147,7 +147,7 @@ Prepared prepare_update(const UpdateCandidates& candidates, const std::vector<Po
   UpdateSpec spec = candidates.spec;
   spec.product = product_of(in[0], in[1], out[0], candidates.transposes);
   if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
-  if (!candidates.kernel || (candidates.plain && !takes_layout(spec.product)))
+  if (!candidates.kernel || (candidates.gemm && !takes_layout(spec.product)))
     return prepare_step(candidates.step, spec, dtype);
   const auto faster = [&](const std::string& kind, Prepared first, Prepared second) {
     const std::string problem = cat(kind, name(spec.in), spec.tf32 ? " tf32 " : " ", name_of(spec.product),
@@ -157,7 +157,7 @@ Prepared prepare_update(const UpdateCandidates& candidates, const std::vector<Po
     return fastest_kernel({problem, kernels, in, out, candidates.in_place}, std::move(first), std::move(second));
   };
   Prepared best = prepare_plain_update(spec);
-  if (candidates.plain && blas_refusal(spec.in).empty())
+  if (candidates.gemm && blas_refusal(spec.in).empty())
     best = faster("step ", std::move(best), prepare_step(candidates.step, spec, dtype));
   if (TmaUpdate::is_worth_trying(spec) && TmaUpdate::refusal(spec).empty())
     best = faster(cat("tma ", spec.scalar.size(), " "), prepare_tma_update(spec), std::move(best));
@@ -187,21 +187,21 @@ std::optional<Offer> offer_at(const Site& site) {
   if (const std::string refusal = refusal_of(site, g); !refusal.empty()) return refuse(refusal);
 
   const backend::UpdateFormula formula = backend::formula_of(*g.update, g.value);
-  UpdateCandidates candidates{.plain = is_plain(*g.update)};
+  UpdateCandidates candidates{.gemm = is_plain(*g.update)};
   candidates.spec.in = site.node().types[0].dtype;
   candidates.spec.tf32 = site.choices().tf32;
   candidates.spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
   for (const ir::Value& in : formula.inputs) candidates.spec.scalar.push_back(is_scalar(in));
   candidates.spec.early = std::all_of(formula.inputs.begin(), formula.inputs.end(),
                                       [&](const ir::Value& in) { return is_scalar(in) || site.is_state(in); });
-  if (candidates.plain) candidates.step = step_of(*g.update);
+  if (candidates.gemm) candidates.step = step_of(*g.update);
   candidates.kernel = is_for_plain(site.node(), candidates.spec) && g.value.type().dtype == f32;
-  if (!candidates.kernel && !candidates.plain)
+  if (!candidates.kernel && !candidates.gemm)
     return refuse("sums of many terms, or another order: a group does it better");
   // Measured: below this the one launch for all updates of a program wins over saving the gradient's way through
   // memory.
   constexpr std::int64_t kWorthIt = std::int64_t{1} << 22;
-  if (!candidates.plain && site.node().types[0].shape.numel() < kWorthIt && lever("launches"))
+  if (!candidates.gemm && site.node().types[0].shape.numel() < kWorthIt && lever("launches"))
     return refuse("small: all updates are one launch");
 
   Claim claim = Claim::of(kernel, site.root(), {});
@@ -213,7 +213,7 @@ std::optional<Offer> offer_at(const Site& site) {
   claim.in_place.clear();
   for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
   candidates.in_place = claim.in_place;
-  if (candidates.plain) claim.memory = {Memory::strided, Memory::strided};
+  if (candidates.gemm) claim.memory = {Memory::strided, Memory::strided};
   candidates.transposes = match::transposes_of(site.node());
   claim.measures = true;
   claim.prepare = [candidates](const std::vector<Port>& in, const std::vector<Port>& out) {
