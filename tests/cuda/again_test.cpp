@@ -1,5 +1,5 @@
-// Results of the forward pass that kernels on the way back write once more instead of keeping them. Planned without a
-// GPU; the same bits where there is one, if only an emulated one.
+// Results of the forward pass that kernels in the backward pass write once more instead of keeping them. Planned
+// without a GPU; the same bits where there is one, if only an emulated one.
 #include <cstdlib>
 
 #include "cuda/claimed.h"

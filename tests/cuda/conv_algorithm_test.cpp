@@ -49,12 +49,12 @@ Sizes sizes_of(const ConvCall& call) {
   return {x, y, w};
 }
 
-Floats result_of(const ConvAlgorithm& way, const Sizes& sizes, const Floats* bias) {
+Floats result_of(const ConvAlgorithm& algorithm, const Sizes& sizes, const Floats* bias) {
   const auto first = on_gpu(numbers(sizes.first, 1)), second = on_gpu(numbers(sizes.second, 2));
   const auto added = bias ? on_gpu(*bias) : nullptr;
   const auto out = context().allocate(static_cast<std::size_t>(sizes.out) * sizeof(float));
-  const auto scratch = context().allocate(way.scratch_bytes);
-  way.run({first->address, second->address, added ? added->address : nullptr, out->address}, scratch->address);
+  const auto scratch = context().allocate(algorithm.scratch_bytes);
+  algorithm.run({first->address, second->address, added ? added->address : nullptr, out->address}, scratch->address);
   Floats result(static_cast<std::size_t>(sizes.out));
   out->fetch(result.data());
   return result;
@@ -91,7 +91,7 @@ Floats read(const std::vector<std::byte>& bytes, DType dtype) {
 }
 
 // Operands lie `offset` elements after an aligned address; scratch memory holds NaN.
-Floats result_of(const ConvAlgorithm& way, const ConvSpec& spec, std::size_t offset = 0) {
+Floats result_of(const ConvAlgorithm& algorithm, const ConvSpec& spec, std::size_t offset = 0) {
   const std::size_t before = offset * size_of(spec.dtype);
   const Sizes sizes = sizes_of(spec.call);
   const auto uploaded = [&](std::int64_t count, unsigned seed) {
@@ -103,24 +103,24 @@ Floats result_of(const ConvAlgorithm& way, const ConvSpec& spec, std::size_t off
   const auto at = [&](const auto& memory) { return static_cast<std::byte*>(memory->address) + before; };
   const auto first = uploaded(sizes.first, 1), second = uploaded(sizes.second, 2);
   const auto bias = uploaded(spec.call.shape.out_channels, 3), out = uploaded(sizes.out, 4);
-  const std::vector<std::byte> nan(way.scratch_bytes, std::byte{0xff});
+  const std::vector<std::byte> nan(algorithm.scratch_bytes, std::byte{0xff});
   const auto scratch = context().allocate(nan.size());
   if (!nan.empty()) context().upload(scratch->address, nan.data(), nan.size(), nullptr);
-  way.run({at(first), at(second), spec.epilogue.bias ? at(bias) : nullptr, at(out)}, scratch->address);
+  algorithm.run({at(first), at(second), spec.epilogue.bias ? at(bias) : nullptr, at(out)}, scratch->address);
   std::vector<std::byte> result(before + static_cast<std::size_t>(sizes.out) * size_of(spec.dtype));
   out->fetch(result.data());
   result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(before));
   return read(result, spec.dtype);
 }
 
-void expect_same(const ConvAlgorithm& way, const ConvSpec& spec) {
-  const ConvAlgorithm own = plain_algorithm(spec);
+void expect_same(const ConvAlgorithm& algorithm, const ConvSpec& spec) {
+  const ConvAlgorithm plain = plain_algorithm(spec);
   for (const std::size_t offset : {0, 1}) {
-    if (offset && !way.any_address) continue;
-    const Floats got = result_of(way, spec, offset), want = result_of(own, spec, offset);
+    if (offset && !algorithm.any_address) continue;
+    const Floats got = result_of(algorithm, spec, offset), want = result_of(plain, spec, offset);
     for (std::size_t i = 0; i < want.size(); ++i)
       ASSERT_NEAR(got[i], want[i], spec.dtype != f32 ? 0.01 * std::abs(want[i]) + 0.01 : 1e-3)
-          << way.tag << " " << spec.key() << " at " << i;
+          << algorithm.tag << " " << spec.key() << " at " << i;
   }
 }
 
@@ -151,9 +151,9 @@ TEST(ConvAlgorithms, AProductOfGatheredImagesIsTheConvolution) {
             const bool follows = pass == ConvPass::forward && stride == 2;
             const ConvSpec spec{
                 {pass, kernels(in, 24, stride, dilation), false}, dtype, {follows, follows}, dtype == f32};
-            const std::optional<ConvAlgorithm> way = im2col_algorithm(spec);
-            ASSERT_TRUE(way) << spec.key();
-            expect_same(*way, spec);
+            const std::optional<ConvAlgorithm> algorithm = im2col_algorithm(spec);
+            ASSERT_TRUE(algorithm) << spec.key();
+            expect_same(*algorithm, spec);
           }
 }
 
@@ -181,9 +181,9 @@ TEST(ConvAlgorithms, PatchesOfFewChannelsGiveTheConvolution) {
     for (const ConvShape& shape : of_few_channels())
       for (const ConvEpilogue epilogue : {ConvEpilogue{}, {true, false}, {true, true}}) {
         const ConvSpec spec{{ConvPass::forward, shape, false}, dtype, epilogue, dtype == f32};
-        const std::optional<ConvAlgorithm> way = few_channels_algorithm(spec);
-        ASSERT_TRUE(way) << spec.key();
-        expect_same(*way, spec);
+        const std::optional<ConvAlgorithm> algorithm = few_channels_algorithm(spec);
+        ASSERT_TRUE(algorithm) << spec.key();
+        expect_same(*algorithm, spec);
       }
 }
 
@@ -194,9 +194,9 @@ TEST(ConvAlgorithms, PatchesOfFewChannelsGiveTheGradientOfWeights) {
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvShape& shape : shapes) {
       const ConvSpec spec{{ConvPass::weight_grad, shape, false}, dtype, {}, dtype == f32};
-      const std::optional<ConvAlgorithm> way = few_channels_algorithm(spec);
-      ASSERT_TRUE(way) << spec.key();
-      expect_same(*way, spec);
+      const std::optional<ConvAlgorithm> algorithm = few_channels_algorithm(spec);
+      ASSERT_TRUE(algorithm) << spec.key();
+      expect_same(*algorithm, spec);
     }
 }
 
@@ -243,9 +243,9 @@ TEST(ConvAlgorithms, TilesOfNeighboursGiveTheGradientOfWeights) {
   for (const ConvShape& shape : {square(3, 6, 64, 128), square(2, 8, 64, 64), square(3, 17, 64, 64),
                                  square(1, 40, 64, 64), square(9, 7, 128, 64), uneven}) {
     const ConvSpec spec{{ConvPass::weight_grad, shape, false}, f32, {}, true};
-    const std::optional<ConvAlgorithm> way = weight_grad_3x3_algorithm(spec);
-    ASSERT_TRUE(way) << spec.key();
-    expect_same(*way, spec);
+    const std::optional<ConvAlgorithm> algorithm = weight_grad_3x3_algorithm(spec);
+    ASSERT_TRUE(algorithm) << spec.key();
+    expect_same(*algorithm, spec);
   }
 }
 
@@ -310,9 +310,9 @@ TEST(ConvAlgorithms, PixelsThatMeetGiveTheConvolutionOfSmallImages) {
         if (dtype == f16 && shape.batch > 3) continue;  // as bf16
         const bool first = pass == ConvPass::forward && shape.batch % 2 == 1, second = first && shape.in_width == 2;
         const ConvSpec spec{{pass, shape, false}, dtype, {first, second}, dtype == f32};
-        const std::optional<ConvAlgorithm> way = small_images_algorithm(spec);
-        ASSERT_TRUE(way) << spec.key();
-        expect_same(*way, spec);
+        const std::optional<ConvAlgorithm> algorithm = small_images_algorithm(spec);
+        ASSERT_TRUE(algorithm) << spec.key();
+        expect_same(*algorithm, spec);
       }
 }
 
@@ -323,9 +323,9 @@ TEST(ConvAlgorithms, ManySmallImagesAreShared) {
     for (const DType dtype : {f32, bf16})
       for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad}) {
         const ConvSpec spec{{pass, square(batch, 2, 64, 64), false}, dtype, {}, dtype == f32};
-        const std::optional<ConvAlgorithm> way = small_images_algorithm(spec);
-        ASSERT_TRUE(way) << spec.key();
-        expect_same(*way, spec);
+        const std::optional<ConvAlgorithm> algorithm = small_images_algorithm(spec);
+        ASSERT_TRUE(algorithm) << spec.key();
+        expect_same(*algorithm, spec);
       }
 }
 

@@ -110,7 +110,7 @@ TEST_F(Cudnn, F32LeavesTensorCoresOutUnlessTf32IsChosen) {
   for (const std::string& tag : exact) EXPECT_NE(std::find(rounded.begin(), rounded.end(), tag), rounded.end()) << tag;
 }
 
-// What is kept on disk names a way by its tag.
+// What is kept on disk names an algorithm by its tag.
 TEST_F(Cudnn, SuggestsTheSameAgain) {
   const ConvSpec conv{{ConvPass::weight_grad, square(kSizes[2]), false}, bf16, {}, false};
   EXPECT_EQ(tags(conv), tags(conv));

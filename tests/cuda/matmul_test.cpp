@@ -75,16 +75,17 @@ TEST(BlasLayout, AllReadingsOfAllSizes) {
   for (const std::int64_t m : {1, 2, 5})
     for (const std::int64_t n : {1, 3, 4})
       for (const std::int64_t k : {1, 2, 7})
-        for (const int turned : {0, 1, 2, 3})
+        for (const int transposed : {0, 1, 2, 3})
           for (const std::int64_t gap : {0, 3}) {
-            SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " turned " << turned << " gap " << gap);
-            expect_same(dense(m, n, k, turned & 1, turned & 2, gap));
+            SCOPED_TRACE(testing::Message()
+                         << m << "x" << n << "x" << k << " transposed " << transposed << " gap " << gap);
+            expect_same(dense(m, n, k, transposed & 1, transposed & 2, gap));
           }
 }
 
 TEST(BlasLayout, ReadsDenseOperandsWhereTheyLie) {
-  for (const int turned : {0, 1, 2, 3}) {
-    const Packed packed = pack_for_blas(dense(5, 4, 3, turned & 1, turned & 2, 0));
+  for (const int transposed : {0, 1, 2, 3}) {
+    const Packed packed = pack_for_blas(dense(5, 4, 3, transposed & 1, transposed & 2, 0));
     EXPECT_FALSE(packed.a || packed.b);
   }
 }
@@ -266,9 +267,9 @@ TEST(SmallMatmul, AnyStridesBiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, {33, 10, 300}, {80, 40, 7}, {5, 35, 256}})
-      for (const bool turned : {false, true}) {
-        GemmSpec spec{.product = dense(m, n, k, turned, !turned, 3), .in = dtype, .out = dtype};
-        spec.bias = turned;
+      for (const bool transposed : {false, true}) {
+        GemmSpec spec{.product = dense(m, n, k, transposed, !transposed, 3), .in = dtype, .out = dtype};
+        spec.bias = transposed;
         spec.relu = m == 33;
         const Product& p = spec.product;
         SCOPED_TRACE(testing::Message() << name(dtype) << " " << name_of(p));

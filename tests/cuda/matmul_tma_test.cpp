@@ -1,5 +1,5 @@
-// Products of few rows and updates of weights that stream through shared memory. The operands are small integers, of
-// which TF32 has every product: results are equal, not close.
+// Products of few rows and updates of weights that pass through shared memory once, by TMA. The operands are small
+// integers, of which TF32 has every product: results are equal, not close.
 #include "backends/cuda/matmul/matmul_tma.h"
 
 #include <algorithm>
@@ -25,11 +25,11 @@ std::vector<double> near(std::vector<double> x) {
   return x;
 }
 
-struct Streamed {
+struct TmaResult {
   std::vector<float> got, wanted;
 };
 
-Streamed streamed(const GemmSpec& spec, const Tail& tail = {}) {
+TmaResult by_tma(const GemmSpec& spec, const Tail& tail = {}) {
   const Product& p = spec.product;
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(p.n, 7);
   auto wanted = by_rows(p, a, b);
@@ -48,7 +48,7 @@ Streamed streamed(const GemmSpec& spec, const Tail& tail = {}) {
 void expect_equal(const GemmSpec& spec) {
   SCOPED_TRACE(testing::Message() << name_of(spec.product) << (spec.bias ? " bias" : "") << (spec.relu ? " relu" : ""));
   ASSERT_EQ(TmaGemm::refusal(spec), "");
-  const Streamed result = streamed(spec);
+  const TmaResult result = by_tma(spec);
   EXPECT_EQ(result.got, result.wanted);
 }
 
@@ -97,7 +97,7 @@ TEST(TmaGemm, WithAFunctionOfTheResult) {
   for (const std::int64_t n : {96, 1440}) {
     GemmSpec spec = spec_of(9, n, 128, false);
     spec.bias = true;
-    const Streamed result = streamed(spec, {square});
+    const TmaResult result = by_tma(spec, {square});
     std::vector<float> wanted = result.wanted;
     for (float& y : wanted) y *= y;
     EXPECT_EQ(result.got, wanted);
@@ -330,7 +330,7 @@ TEST(TmaUpdate, RefusesWhatItCannotRead) {
   EXPECT_NE(TmaUpdate::refusal(exact), "");
 }
 
-TEST(StreamTexts, CompileForTheGpuTheyAreFor) {
+TEST(TmaTexts, CompileForTheGpuTheyAreFor) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const bool along : {false, true}) const TmaGemm gemm(spec_of(64, 2048, 2048, along));
   const TmaGemm followed(spec_of(64, 2048, 2048, true), WithTail(1).tail);

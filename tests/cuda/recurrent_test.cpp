@@ -23,7 +23,7 @@ struct Sizes {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// Every operand of either way, by its number; those of the other cells are empty.
+// Every operand of either pass, by its number; those of the other cells are empty.
 struct Problem {
   Sizes size;
   std::int64_t gates = 4, kept = 4;

@@ -1,4 +1,4 @@
-// Which algorithm a convolution is computed: the fastest that was measured, once for each problem.
+// Which algorithm computes a convolution: the fastest that was timed, once for each problem.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -145,7 +145,7 @@ class Problem {
     return kept == chosen.tag ? chosen : named(kept).value_or(chosen);
   }
 
-  // What may be faster than anything of cuDNN's. Ways are made when they are wanted: that may measure products.
+  // What may be faster than anything of cuDNN's. They are made when they are wanted: that may time products.
   struct Other {
     std::string tag;
     std::vector<const char*> files;  // of its kernels
@@ -155,22 +155,22 @@ class Problem {
     std::vector<Other> all;
     const bool product = is_product(spec_), blas = blas_refusal(spec_.dtype).empty();
     if (product && blas) all.push_back({"product", {}, [this] { return *product_algorithm(spec_); }});
-    const bool few = pays_for_few_channels(spec_);  // where it does, gathering never won
+    const bool few = pays_for_few_channels(spec_);  // where it does, im2col never won
     if (!product && blas && !few && pays_for_im2col(spec_))
       all.push_back({"im2col", {"conv/conv_im2col.cu"}, [this] { return *im2col_algorithm(spec_); }});
     if (few)
-      all.push_back({"few_channels", {"conv/conv_few_channels.cu", "conv/conv_few_channels_weight_grad.cu"}, [this] {
-                       return *few_channels_algorithm(spec_);
-                     }});
+      all.push_back({"few_channels",
+                     {"conv/conv_few_channels.cu", "conv/conv_few_channels_weight_grad.cu", "matmul/split_k_sum.cu"},
+                     [this] { return *few_channels_algorithm(spec_); }});
     if (pays_for_3x3(spec_))
       all.push_back({"weight_grad_3x3", {"conv/conv_weight_grad_3x3.cu", "matmul/split_k_sum.cu"}, [this] {
                        return *weight_grad_3x3_algorithm(spec_);
                      }});
     if (pays_for_small_images(spec_))
-      all.push_back({"small_images", {"conv/conv_small_images.cu", "conv/conv_small_images_weight_grad.cu"}, [this] {
-                       return *small_images_algorithm(spec_);
-                     }});
-    // Of single taps it is a product either algorithm; the tensor cores read TF32 along both factors' rows alone.
+      all.push_back({"small_images",
+                     {"conv/conv_small_images.cu", "conv/conv_small_images_weight_grad.cu", "matmul/split_k_sum.cu"},
+                     [this] { return *small_images_algorithm(spec_); }});
+    // Of single taps it is a product in either form; the tensor cores read TF32 along both factors' rows alone.
     if (const std::optional<ConvSpec> forward = transposed_spec(spec_); forward && (!product || spec_.tf32))
       all.push_back({"transposed", {"conv/conv_transposed.cu"}, [this, forward] {
                        return transposed_algorithm(spec_, problem_of(*forward).decide(true));
