@@ -14,7 +14,8 @@ TEST(KernelTexts, SharedHeadersCompileAlone) {
     if (!name.starts_with("kernels/") || text.find("generated.cuh") != std::string::npos) continue;
     const KernelText alone = generated_kernel("#include \"" + name + "\"\n");
     EXPECT_FALSE(compile(alone, "sm_90a").empty()) << name;
-    if (name != "kernels/tma.cuh") EXPECT_FALSE(compile(alone, "sm_80").empty()) << name;
+    if (name == "kernels/tma.cuh") continue;  // for compute capability 9.0 alone
+    EXPECT_FALSE(compile(alone, "sm_80").empty()) << name;
   }
 }
 

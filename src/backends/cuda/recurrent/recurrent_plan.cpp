@@ -53,7 +53,7 @@ Block ordinary_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
   return block;
 }
 
-// Constants are those of kernels/recurrent_*_tensor.cu.
+// Constants are those of recurrent_*_tensor_core.cuh.
 Block tensor_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
   const bool forward = shape.pass == Pass::forward;
   const int width = static_cast<int>(shape.width), tile = shape.tensor == Tensor::tf32 ? 8 : 16;
