@@ -151,7 +151,8 @@ int bench_infer(const SuiteOptions& options) {
 int bench_verify(const SuiteOptions& options) {
   const bench::Sweep sweep = sweep_of(options, standard(options));
   Progress progress(0);
-  std::vector<std::vector<std::string>> rows = {{"workload", "framework", "parameters", "first losses", "apart", ""}};
+  std::vector<std::vector<std::string>> rows = {
+      {"workload", "framework", "parameters", "first losses", "apart", "bound", ""}};
   bool failed = false;
   std::vector<const bench::Workload*> seen;
   for (const bench::Setting& setting : sweep.settings) {
@@ -166,10 +167,11 @@ int bench_verify(const SuiteOptions& options) {
       failed = failed || check.status == "mismatch" || (check.framework == "varve" && check.status != "ok");
       std::string losses;
       for (const double loss : check.losses) losses += cat(losses.empty() ? "" : " ", fixed(loss, 4));
-      char apart[32];
+      char apart[32], bound[32];
       std::snprintf(apart, sizeof apart, "%.1e", check.worst);
+      std::snprintf(bound, sizeof bound, "%.1e", check.bound);
       rows.push_back({setting.workload->name, check.framework, thousands(check.parameters), losses,
-                      check.losses.empty() ? "-" : apart,
+                      check.losses.empty() ? "-" : apart, check.losses.empty() ? "-" : bound,
                       check.status == "ok" ? "same" : cat(check.status, ": ", check.reason)});
     }
   }
