@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "bench/report/report.h"
+#include "bench_submit.h"
 #include "commands.h"
 #include "varve/io.h"
 
@@ -14,11 +15,12 @@ namespace {
 
 constexpr const char* kReportHelp =
     R"(The page opens without a network: step times with intervals, ratios to the best peer, scaling, memory, accuracy against
-time, the studies' tables. Records of several machines stand side by side. A line that is no record is left out and named.
+time, the studies' tables. Each machine has its own tables. A line that is no record is left out and named; records that
+were measured without the equity check are listed, and used for no figure.
 
 Examples:
   varve bench report records.jsonl                       writes report.html
-  varve bench report bench/results/*.jsonl out=bench/results/report.html markdown=bench/results/report.md)";
+  varve bench report bench/results/*.jsonl markdown=report.md          the tables of docs/results.md)";
 
 constexpr const char* kStudyHelp =
     R"(Studies: shatnawi2018 (threads × data set, seconds to equal accuracy), kabakus2020 (training time, testing time and
@@ -61,6 +63,11 @@ void add_report_commands(CLI::App& bench, const AddCommand& add, ReportArguments
   report_app->add_option("--out", report.out, "the page; report.html unless markdown= is asked for alone");
   report_app->add_option("--markdown", report.markdown, "the tables as Markdown");
   report_app->add_option("--title", report.title, "of the page")->capture_default_str();
+
+  CLI::App* submit_app = add(
+      bench, "submit", "Check records before they join the published results",
+      [&] { return bench_submit(arguments.submitted); }, kSubmitHelp);
+  submit_app->add_option("records", arguments.submitted, "files of records, each of one machine")->required();
 
   BenchStudyOptions& study = arguments.study;
   CLI::App* study_app = add(

@@ -31,6 +31,7 @@ int bench_study(const BenchStudyOptions& options);
 struct ReportArguments {
   BenchReportOptions report;
   BenchStudyOptions study;
+  std::vector<std::string> submitted;  // files
 };
 void add_report_commands(CLI::App& bench, const AddCommand& add, ReportArguments& arguments);
 
