@@ -13,7 +13,7 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo docs test test-full test-slow test-asan test-no-onednn test-onednn3 format format-check clean
+.PHONY: help setup build demo docs site test test-full test-slow test-asan test-no-onednn test-onednn3 format format-check clean
 
 help:
 	@echo 'Varve, a deep-learning framework in C++20.'
@@ -24,6 +24,7 @@ help:
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
+	@echo '  make site          the documentation and the results as a static site: build/site (MkDocs, from PyPI)'
 	@echo '  make format        write every source in the house style; format-check only looks'
 	@echo '  make setup         install the Debian packages that the build needs, if any is missing'
 	@echo '  make clean         remove everything that was built'
@@ -48,6 +49,9 @@ docs: build
 	@build/varve ops --markdown > docs/operators.md
 	@sed -i '/^<!-- From here on/q' docs/network-files.md
 	@{ echo; build/varve schema --markdown; } >> docs/network-files.md
+
+site:
+	@tools/site
 
 test: build
 	@cd build && $(CTEST)
