@@ -15,6 +15,6 @@ bool is_run(const std::string& what);  // an existing folder
 // Its device and threads become current. UsageError for what does not exist, Error for files that are wrong.
 train::Config config_of(const Subject& subject);
 
-std::string machine_line();  // "varve 0.1.0 · cpu, 2 threads, AVX-512"
+std::string machine_line();  // "varve 0.2.0 · cpu, 2 threads, AVX-512"
 
 }  // namespace varve::cli
