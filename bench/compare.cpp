@@ -8,7 +8,7 @@
 namespace varve::bench {
 namespace {
 
-using Verdict = Change::Verdict;
+using Kind = Change::Kind;
 
 class Comparer {
  public:
@@ -23,19 +23,19 @@ class Comparer {
     memory();
     accuracy();
   }
-  Comparison result_;
+  Changes result_;
 
  private:
   void add(Change change) {
     change.key = after_->key();
-    change.regression = change.verdict == Verdict::worse && after_->framework == "varve";
+    change.regression = change.kind == Kind::worse && after_->framework == "varve";
     result_.changes.push_back(std::move(change));
   }
   void status() {
     add({.what = "status",
          .before_text = before_->status,
          .after_text = after_->status,
-         .verdict = after_->ok() ? Verdict::better : Verdict::worse});
+         .kind = after_->ok() ? Kind::better : Kind::worse});
   }
   void time() {
     if (before_->samples().empty() || after_->samples().empty()) return;
@@ -48,7 +48,7 @@ class Comparer {
          .ratio = sure,
          .before_text = cat(before_->ms_median, " ms"),
          .after_text = cat(after_->ms_median, " ms"),
-         .verdict = ratio < 1 ? Verdict::better : Verdict::worse});
+         .kind = ratio < 1 ? Kind::better : Kind::worse});
   }
   void memory() {
     if (before_->peak_bytes == 0 || after_->peak_bytes == 0) return;
@@ -59,7 +59,7 @@ class Comparer {
          .after = is,
          .before_text = human_bytes(static_cast<std::uint64_t>(before_->peak_bytes)),
          .after_text = human_bytes(static_cast<std::uint64_t>(after_->peak_bytes)),
-         .verdict = is < was ? Verdict::better : Verdict::worse});
+         .kind = is < was ? Kind::better : Kind::worse});
   }
   void accuracy() {
     const double was = 100 * test_accuracy(*before_), is = 100 * test_accuracy(*after_);
@@ -69,7 +69,7 @@ class Comparer {
          .after = is,
          .before_text = cat(was, "%"),
          .after_text = cat(is, "%"),
-         .verdict = is > was ? Verdict::better : Verdict::worse});
+         .kind = is > was ? Kind::better : Kind::worse});
   }
 
   CompareOptions options_;
@@ -84,7 +84,7 @@ std::map<std::string, const Record*> by_key(const std::vector<Record>& records) 
 
 }  // namespace
 
-bool Comparison::regressed() const {
+bool Changes::regressed() const {
   return std::any_of(changes.begin(), changes.end(), [](const Change& c) { return c.regression; });
 }
 
@@ -97,7 +97,7 @@ double test_accuracy(const Record& record) {
   return found.empty() ? -1 : mean(found);
 }
 
-Comparison compare(const std::vector<Record>& before, const std::vector<Record>& after, const CompareOptions& options) {
+Changes compare(const std::vector<Record>& before, const std::vector<Record>& after, const CompareOptions& options) {
   const auto was = by_key(before), is = by_key(after);
   Comparer comparer(options);
   for (const auto& [key, record] : is) {

@@ -15,17 +15,17 @@ struct CompareOptions {
 };
 
 struct Change {
-  enum class Verdict : std::uint8_t { better, worse };
+  enum class Kind : std::uint8_t { better, worse };
   std::string key = {};   // Record::key()
   std::string what = {};  // time memory accuracy status
   double before = 0, after = 0;
   Interval ratio = {};  // of time: after over before
   std::string before_text = {}, after_text = {};
-  Verdict verdict = Verdict::better;
+  Kind kind = Kind::better;
   bool regression = false;  // worse, and Varve's own
 };
 
-struct Comparison {
+struct Changes {
   std::vector<Change> changes = {};
   std::vector<std::string> only_before = {}, only_after = {};  // keys
   std::size_t compared = 0;
@@ -34,8 +34,8 @@ struct Comparison {
 
 // Of records with the same key the last one counts. Time has changed when the interval of its ratio leaves out 1 and
 // the medians differ by more than the tolerance.
-Comparison compare(const std::vector<Record>& before, const std::vector<Record>& after,
-                   const CompareOptions& options = {});
+Changes compare(const std::vector<Record>& before, const std::vector<Record>& after,
+                const CompareOptions& options = {});
 
 // Mean test accuracy of a record of training; negative when it has none.
 double test_accuracy(const Record& record);

@@ -93,9 +93,7 @@ const Framework& find_framework(const std::string& name) {
     if (f.name == name) return f;
     names.push_back(f.name);
   }
-  const std::string meant = nearest(name, names);
-  throw Error(cat("unknown framework \"", name, "\".", meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"),
-                  " Known: ", quoted_list(names), "."));
+  throw Error(cat("unknown framework '", name, "'.", did_you_mean(name, names), " Known: ", quoted_list(names), "."));
 }
 
 std::string adapters_folder() {

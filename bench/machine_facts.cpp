@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "base/text.h"
 #include "bench/process.h"
+#include "bench/request.h"
 
 namespace varve::bench {
 namespace {
@@ -24,8 +25,6 @@ std::string first_line(const fs::path& path) {
   std::getline(file, line);
   return line;
 }
-
-ordered_json or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
 
 std::string system_name() {
   std::ifstream file("/etc/os-release");

@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "bench/clock.h"
 
 extern char** environ;
 
@@ -25,8 +26,6 @@ namespace varve::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Pipe {
   int ends[2] = {-1, -1};

@@ -6,10 +6,6 @@
 namespace varve::bench {
 namespace {
 
-nlohmann::ordered_json or_null(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
-}
-
 // A field that may be left out or null.
 template <class T>
 void read(const nlohmann::json& json, const char* field, T& value) {

@@ -9,6 +9,11 @@
 
 namespace varve::bench {
 
+// A text of JSON, or null for "".
+inline nlohmann::ordered_json or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
+}
+
 inline constexpr int kSchema = 1;  // of requests, answers and records
 
 struct Request {

@@ -29,7 +29,7 @@ std::string slug(const std::string& name) {
   return words;
 }
 
-bool told(const nlohmann::ordered_json& facts, const char* field) {
+bool is_told(const nlohmann::ordered_json& facts, const char* field) {
   if (!facts.is_object()) return false;
   const auto at = facts.find(field);
   if (at == facts.end()) return false;
@@ -39,7 +39,7 @@ bool told(const nlohmann::ordered_json& facts, const char* field) {
 void check_facts(const nlohmann::ordered_json& facts, const std::string& of, const std::vector<const char*>& fields,
                  std::vector<std::string>& refusals) {
   for (const char* field : fields)
-    if (!told(facts, field)) refusals.push_back(cat(of, ".", field, " is missing"));
+    if (!is_told(facts, field)) refusals.push_back(cat(of, ".", field, " is missing"));
 }
 
 // How much was measured. Parts and predictions are tables beside the steps, measured as often as these.

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "bench/clock.h"
 #include "runtime/devices.h"
 #include "varve/io.h"
 
@@ -21,8 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 void write_answer(const Request& request, const ordered_json& answer) {
   AtomicFile file(request.result);

@@ -256,8 +256,7 @@ const Workload& find_workload(const std::string& name) {
   for (const Workload& w : workloads())
     if (w.name == name) return w;
   if (const Workload* made = scaled(name)) return *made;
-  const std::string meant = nearest(name, workload_names());
-  throw Error(cat("unknown workload \"", name, "\".", meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"),
+  throw Error(cat("unknown workload '", name, "'.", did_you_mean(name, workload_names()),
                   " Known: ", quoted_list(workload_names()), " and fcn-scaling-<depth>x<width>[-tanh]."));
 }
 

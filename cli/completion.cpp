@@ -2,18 +2,13 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/train/config.h"
 #include "varve/zoo.h"
 
 namespace varve::cli {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
 
 std::vector<std::string> command_names(const std::vector<CommandWords>& commands) {
   std::vector<std::string> names;
@@ -37,8 +32,8 @@ std::vector<std::string> settings() {
 std::string bash_cases(const std::vector<CommandWords>& commands) {
   std::string text;
   for (const CommandWords& command : commands)
-    text += cat("    ", command.name, ") words=\"", joined(command.options),
-                command.configured ? " $networks $settings" : "", "\" ;;\n");
+    text += cat("    ", command.name, ") words=\"", joined(command.options, " "),
+                command.networks ? " $networks $settings" : "", "\" ;;\n");
   return text;
 }
 
@@ -64,9 +59,9 @@ std::string bash(const std::vector<CommandWords>& commands) {
   const auto fill = [&](const std::string& mark, const std::string& text) {
     script.replace(script.find(mark), mark.size(), text);
   };
-  fill("@networks", joined(networks()));
-  fill("@settings", joined(settings()));
-  fill("@commands", joined(command_names(commands)));
+  fill("@networks", joined(networks(), " "));
+  fill("@settings", joined(settings(), " "));
+  fill("@commands", joined(command_names(commands), " "));
   fill("@cases", bash_cases(commands));
   return script;
 }
@@ -79,29 +74,39 @@ std::string zsh(const std::vector<CommandWords>& commands) {
 }
 
 std::string fish(const std::vector<CommandWords>& commands) {
-  std::string text = cat("# fish completion of varve:  varve completion fish | source\n",
-                         "complete -c varve -n __fish_use_subcommand -a '", joined(command_names(commands)), "'\n");
+  std::string text =
+      cat("# fish completion of varve:  varve completion fish | source\n",
+          "complete -c varve -n __fish_use_subcommand -a '", joined(command_names(commands), " "), "'\n");
   for (const CommandWords& command : commands) {
     const std::string when = cat("complete -c varve -n '__fish_seen_subcommand_from ", command.name, "'");
     for (const std::string& option : command.options) text += cat(when, " -l ", option.substr(2), "\n");
-    if (command.configured)
-      text += cat(when, " -a '", joined(networks()), "'\n", when, " -a '", joined(settings()), "'\n");
+    if (command.networks)
+      text += cat(when, " -a '", joined(networks(), " "), "'\n", when, " -a '", joined(settings(), " "), "'\n");
   }
   return text;
 }
 
-}  // namespace
-
-int completion(const CompletionOptions& options, const std::vector<CommandWords>& commands) {
-  if (options.shell == "bash")
+int run_completion(const std::string& shell, const std::vector<CommandWords>& commands) {
+  if (shell == "bash")
     std::cout << bash(commands);
-  else if (options.shell == "zsh")
+  else if (shell == "zsh")
     std::cout << zsh(commands);
-  else if (options.shell == "fish")
+  else if (shell == "fish")
     std::cout << fish(commands);
   else
-    throw UsageError(cat("unknown shell '", options.shell, "'. Known: bash, zsh, fish."));
+    throw UsageError(cat("unknown shell '", shell, "'. Known: bash, zsh, fish."));
   return kOk;
+}
+
+}  // namespace
+
+void add_completion(Menu& menu) {
+  auto shell = std::make_shared<std::string>();
+  menu.command({.name = "completion",
+                .what = "Print a script that completes varve's words in a shell",
+                .examples = "Example: eval \"$(varve completion bash)\"     in ~/.bashrc"},
+               [shell, menu] { return run_completion(*shell, menu.words()); })
+      .option("shell", *shell, "bash, zsh or fish", {.required = true});
 }
 
 }  // namespace varve::cli

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/compile.h"
 #include "varve/data.h"
 #include "varve/io.h"
@@ -13,6 +13,20 @@
 
 namespace varve::cli {
 namespace {
+
+struct DatasetsOptions {
+  std::string name;
+  std::vector<std::string> settings;  // options of the data set
+  std::string sheet;                  // a PNG of samples
+  bool get = false;
+  bool json = false;
+};
+
+constexpr const char* kDatasetsExamples = R"(Examples:
+  varve datasets                           all of them, and which are here
+  varve datasets digits --sheet out.png    a sheet of samples to look at
+  varve datasets imdb words=10000          sizes with an option set
+  varve datasets mnist --get               download it)";
 
 std::string state_of(const data::CatalogEntry& entry) {
   if (entry.present) return "here";
@@ -83,9 +97,7 @@ train::Config config_of_data(const DatasetsOptions& options) {
   }
 }
 
-}  // namespace
-
-int datasets(const DatasetsOptions& options) {
+int run_datasets(const DatasetsOptions& options) {
   if (options.name.empty()) {
     if (!options.sheet.empty() || options.get)
       throw UsageError("name a data set: varve datasets digits --sheet out.png");
@@ -114,6 +126,21 @@ int datasets(const DatasetsOptions& options) {
     std::cout << options.sheet << '\n';
   }
   return kOk;
+}
+
+}  // namespace
+
+void add_datasets(Menu& menu) {
+  auto options = std::make_shared<DatasetsOptions>();
+  menu.settings_command({.name = "datasets",
+                         .what = "List the data sets, get one, or look at its samples",
+                         .examples = kDatasetsExamples},
+                        [options] { return run_datasets(*options); })
+      .option("name", options->name, "one of them")
+      .option("settings", options->settings, "its options, key=value")
+      .option("--sheet", options->sheet, "write samples as one PNG")
+      .flag("--get", options->get, "download it when it is not here")
+      .flag("--json", options->json, "the list as one JSON array");
 }
 
 }  // namespace varve::cli

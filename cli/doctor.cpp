@@ -9,9 +9,9 @@
 
 #include "base/cpu.h"
 #include "base/text.h"
-#include "commands.h"
-#include "gpu.h"
-#include "text.h"
+#include "cli/gpu.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/compile.h"
 #include "varve/train.h"
 #ifdef VARVE_HAS_ONEDNN
@@ -123,9 +123,7 @@ Finding learning_there() {
   return learning_on("cuda");
 }
 
-}  // namespace
-
-int doctor() {
+int run_doctor() {
   bool failed = false;
   std::vector<Finding (*)()> checks = {processor, kernels, graphics, cores, memory, disk, data_folder, learning};
   if (find_gpu().usable()) checks.push_back(learning_there);
@@ -143,6 +141,15 @@ int doctor() {
     failed |= finding.state == State::fail;
   }
   return failed ? kFailure : kOk;
+}
+
+}  // namespace
+
+void add_doctor(Menu& menu) {
+  menu.command({.name = "doctor",
+                .what = "Check the installation: processor, libraries, memory, disk, data, and that it learns",
+                .examples = "Example: varve doctor\nThe exit code is 1 when something does not work."},
+               run_doctor);
 }
 
 }  // namespace varve::cli

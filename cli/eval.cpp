@@ -3,14 +3,24 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/compile.h"
 #include "varve/train/run.h"
 
 namespace varve::cli {
 namespace {
+
+struct EvalOptions {
+  bool json = false;
+  bool classes = false;  // a line for each class
+};
+
+constexpr const char* kEvalExamples = R"(Examples:
+  varve eval runs/lenet5-1                        the run's own test data
+  varve eval runs/lenet5-1 data=mnist --classes   other data, class by class
+  varve eval resnet20 weights=resnet20.safetensors --json)";
 
 struct Ready {
   nn::Layer model;
@@ -40,11 +50,9 @@ void print_classes(const train::Score& score, const data::Info& info) {
   std::cout << aligned(rows);
 }
 
-}  // namespace
-
-int eval(const EvalOptions& options) {
-  const train::Config config = config_of(options.subject);
-  const Ready made = ready(config, options.subject.what);
+int run_eval(const EvalOptions& options, const Subject& subject) {
+  const train::Config config = config_of(subject);
+  const Ready made = ready(config, subject.what);
   if (!made.test.defined()) throw Error(cat(config.data, " has no test part."));
   made.model->reset_state();
   const train::Score score = train::evaluate(*made.model, made.test, train::evaluate_options(config, made.test));
@@ -65,6 +73,16 @@ int eval(const EvalOptions& options) {
   std::cout << line << thousands(made.test.size()) << " samples · " << fixed(score.seconds, 2) << " s\n";
   if (options.classes && !score.confusion.empty()) print_classes(score, made.test.info());
   return kOk;
+}
+
+}  // namespace
+
+void add_eval(Menu& menu) {
+  auto options = std::make_shared<EvalOptions>();
+  menu.network_command({.name = "eval", .what = "Score a trained network on its test data", .examples = kEvalExamples},
+                       [options](const Subject& subject) { return run_eval(*options, subject); })
+      .flag("--json", options->json, "one JSON object")
+      .flag("--classes", options->classes, "precision and recall of each class as well");
 }
 
 }  // namespace varve::cli

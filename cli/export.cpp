@@ -4,14 +4,25 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/io.h"
 #include "varve/train.h"
 
 namespace varve::cli {
 namespace {
+
+struct ExportOptions {
+  std::string run, out;
+  std::string dtype = "f32", layout = "varve";
+  bool last = false;
+};
+
+constexpr const char* kExportExamples = R"(Examples:
+  varve export runs/lenet5-1 lenet5.safetensors
+  varve export runs/lenet5-1 lenet5.safetensors layout=pytorch    torch: load_state_dict(load_file(…))
+  varve export runs/lenet5-1 lenet5.npz dtype=f16)";
 
 // NumPy's archive holds what the safetensors file would, under the same names.
 void save_as_npz(const nn::Module& model, const std::string& out, const nn::SaveOptions& options) {
@@ -21,8 +32,6 @@ void save_as_npz(const nn::Module& model, const std::string& out, const nn::Save
   std::filesystem::remove(between);
   save_npz(out, {content.tensors.begin(), content.tensors.end()});
 }
-
-}  // namespace
 
 int export_weights(const ExportOptions& options) {
   if (!is_run(options.run))
@@ -45,6 +54,19 @@ int export_weights(const ExportOptions& options) {
   std::cout << options.out << " · " << thousands(run.model->parameter_count()) << " parameters, " << options.dtype
             << ", " << options.layout << " layout · " << human_bytes(std::filesystem::file_size(options.out)) << '\n';
   return kOk;
+}
+
+}  // namespace
+
+void add_export(Menu& menu) {
+  auto options = std::make_shared<ExportOptions>();
+  menu.command({.name = "export", .what = "Write a run's weights for other programs", .examples = kExportExamples},
+               [options] { return export_weights(*options); })
+      .option("run", options->run, "the run's folder", {.required = true})
+      .option("out", options->out, "a file that ends in .safetensors or .npz", {.required = true})
+      .option("--dtype", options->dtype, "f32, f16 or bf16")
+      .option("--layout", options->layout, "of the weights: varve or pytorch")
+      .flag("--last", options->last, "the last weights in place of the best");
 }
 
 }  // namespace varve::cli

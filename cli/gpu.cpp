@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "cli/gpu.h"
 
 #include <cctype>
 

@@ -4,10 +4,10 @@
 
 #include "base/cpu.h"
 #include "base/text.h"
-#include "commands.h"
-#include "gpu.h"
+#include "cli/gpu.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "runtime/devices.h"
-#include "text.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
 #ifdef VARVE_HAS_ONEDNN
@@ -25,17 +25,9 @@ std::string onednn() {
 #endif
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-}  // namespace
-
-int info(const InfoOptions& options) {
+int run_info(bool json) {
   const CacheSizes& caches = cache_sizes();
-  if (options.json) {
+  if (json) {
     std::cout << nlohmann::ordered_json{{"version", VARVE_VERSION},
                                         {"cpu", cpu_name()},
                                         {"isa", isa_name()},
@@ -62,20 +54,20 @@ int info(const InfoOptions& options) {
                         {"caches", cat(size(caches.l1d), ", ", size(caches.l2), ", ", size(caches.l3))},
                         {"oneDNN", onednn()},
                         {"cuda", find_gpu().str()},
-                        {"backends", joined(runtime::backend_names())},
+                        {"backends", joined(runtime::backend_names(), ", ")},
                         {"operators", cat(operators().size())}});
   return kOk;
 }
 
-void use_device(const std::string& device, int thread_count) {
-  if (!runtime::is_device_name(device)) {
-    const std::vector<std::string> known = runtime::device_names();
-    const std::string meant = nearest(device, known);
-    throw UsageError(cat("unknown device '", device, "'.", meant.empty() ? "" : cat(" Did you mean '", meant, "'?"),
-                         " Known: ", quoted_list(known), "."));
-  }
-  set_device(device);
-  if (thread_count > 0) set_threads(thread_count);
+}  // namespace
+
+void add_info(Menu& menu) {
+  auto json = std::make_shared<bool>(false);
+  menu.command({.name = "info",
+                .what = "Say what this build and this machine offer",
+                .examples = "Example: varve info --json"},
+               [json] { return run_info(*json); })
+      .flag("--json", *json, "one JSON object");
 }
 
 }  // namespace varve::cli

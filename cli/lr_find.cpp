@@ -4,14 +4,25 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/io.h"
 #include "varve/train/run.h"
 
 namespace varve::cli {
 namespace {
+
+struct LrFindOptions {
+  std::string out = "lr-find.svg";
+};
+
+constexpr const char* kLrFindExamples =
+    R"(Settings of its own: from=1e-7 to=10 steps=100. All others are those of `varve train`. Weights are not kept.
+
+Examples:
+  varve lr-find fnn-mnist
+  varve lr-find net.toml batch=256 from=1e-5 to=1 --out rates.html)";
 
 constexpr int kColumns = 60, kRows = 14;
 
@@ -70,10 +81,7 @@ std::string page(const std::string& svg) {
          "</body></html>\n";
 }
 
-}  // namespace
-
-int find_rate(const RateOptions& options) {
-  Subject subject = options.subject;
+int run_lr_find(const LrFindOptions& options, Subject subject) {
   train::RateFinderOptions search;
   search.from = taken(subject.settings, "from", search.from);
   search.to = taken(subject.settings, "to", search.to);
@@ -92,6 +100,17 @@ int find_rate(const RateOptions& options) {
   std::cout << plot(found) << "suggestion: rate=" << found.suggestion << " (where the loss falls fastest)\n"
             << options.out << '\n';
   return kOk;
+}
+
+}  // namespace
+
+void add_lr_find(Menu& menu) {
+  auto options = std::make_shared<LrFindOptions>();
+  menu.network_command({.name = "lr-find",
+                        .what = "Find a rate to learn with: the loss as the rate rises step by step",
+                        .examples = kLrFindExamples},
+                       [options](const Subject& subject) { return run_lr_find(*options, subject); })
+      .option("--out", options->out, "where the chart goes: .svg or .html");
 }
 
 }  // namespace varve::cli

@@ -1,9 +1,8 @@
-// The varve command. Exit codes: 0 well, 1 something failed, 2 it was asked for what does not exist.
+// The varve command. Exit codes: 0 success, 1 something failed, 2 bad usage.
 #include <exception>
 #include <iostream>
 
-#include "arguments.h"
-#include "commands.h"
+#include "cli/menu.h"
 
 int main(int argc, char** argv) {
   try {

@@ -1,9 +1,9 @@
-#include "op_facts.h"
+#include "cli/op_facts.h"
 
 #include "backend/backend.h"
+#include "cli/op_samples.h"
 #include "compiler/pipeline.h"
 #include "ir/graph.h"
-#include "op_samples.h"
 #include "runtime/devices.h"
 #include "varve/ops.h"
 

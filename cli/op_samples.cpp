@@ -1,4 +1,4 @@
-#include "op_samples.h"
+#include "cli/op_samples.h"
 
 #include "ir/graph.h"
 #include "tensor/record.h"

@@ -4,17 +4,23 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "op_facts.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/op_facts.h"
+#include "cli/text.h"
 #include "varve/ops.h"
 
 namespace varve::cli {
 namespace {
 
+struct OpsOptions {
+  std::vector<std::string> filters;
+  bool json = false;
+  bool markdown = false;
+};
+
 bool contains(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
 
-std::vector<const OpRecord*> chosen(const std::vector<std::string>& filters) {
+std::vector<const OpRecord*> chosen_operators(const std::vector<std::string>& filters) {
   std::vector<const OpRecord*> found;
   std::vector<bool> used(filters.size());
   std::vector<std::string> known;
@@ -30,9 +36,7 @@ std::vector<const OpRecord*> chosen(const std::vector<std::string>& filters) {
   }
   for (std::size_t i = 0; i < filters.size(); ++i) {
     if (used[i]) continue;
-    const std::string meant = nearest(filters[i], known);
-    throw UsageError(cat("no operator or family has '", filters[i], "' in its name.",
-                         meant.empty() ? "" : cat(" Did you mean '", meant, "'?")));
+    throw UsageError(cat("no operator or family has '", filters[i], "' in its name.", did_you_mean(filters[i], known)));
   }
   return found;
 }
@@ -105,11 +109,6 @@ void print_text(const std::vector<OpFacts>& all) {
   std::cout << all.size() << " operators\n";
 }
 
-std::string in_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
-
 constexpr const char* kPage = R"(# Operators
 
 This page is what `varve ops --markdown` prints; a test keeps it so. Functions of the public API that are not listed, such as `mean` or `stack`, are composed of these.
@@ -136,10 +135,8 @@ void print_markdown(const std::vector<OpFacts>& all) {
   }
 }
 
-}  // namespace
-
-int ops(const OpsOptions& options) {
-  const std::vector<OpFacts> all = op_facts(chosen(options.filters));
+int run_ops(const OpsOptions& options) {
+  const std::vector<OpFacts> all = op_facts(chosen_operators(options.filters));
   if (options.json)
     print_json(all);
   else if (options.markdown)
@@ -147,6 +144,20 @@ int ops(const OpsOptions& options) {
   else
     print_text(all);
   return kOk;
+}
+
+}  // namespace
+
+void add_ops(Menu& menu) {
+  auto options = std::make_shared<OpsOptions>();
+  menu.command({.name = "ops",
+                .what = "List the operators: what each computes, its gradient, who runs it",
+                .examples = "Example: varve ops --markdown > docs/operators.md"},
+               [options] { return run_ops(*options); })
+      .option("filter", options->filters, "only operators with one of these words in name or family")
+      .flag("--json", options->json, "one JSON array")
+      .flag("--markdown", options->markdown, "the page docs/operators.md")
+      .exclusive("--markdown", "--json");
 }
 
 }  // namespace varve::cli

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/io.h"
 #include "varve/ops.h"
 #include "varve/toml.h"
@@ -16,6 +16,21 @@
 
 namespace varve::cli {
 namespace {
+
+struct PredictOptions {
+  std::string run;
+  std::vector<std::string> files;
+  int top = 3;
+  bool json = false;
+};
+
+constexpr const char* kPredictExamples =
+    R"(Pictures (JPEG, PNG) are resized to what the network takes. Text may be a file or the words themselves.
+
+Examples:
+  varve predict runs/lenet5-1 digit.png
+  varve predict runs/cnn-cifar-1 *.jpg top=1
+  varve predict runs/lstm-imdb-1 "A film to remember, for the wrong reasons.")";
 
 Tensor picture_tensor(const train::TrainedModel& run, const std::string& file) {
   const Shape& input = run.input;
@@ -98,8 +113,6 @@ std::vector<Answer> answers(const train::TrainedModel& run, Tensor output, int t
   return all;
 }
 
-}  // namespace
-
 int predict(const PredictOptions& options) {
   if (options.files.empty()) throw UsageError("predict needs something to look at: varve predict RUN FILE…");
   if (!is_run(options.run))
@@ -124,6 +137,19 @@ int predict(const PredictOptions& options) {
   }
   if (options.json) std::cout << list.dump(1) << '\n';
   return kOk;
+}
+
+}  // namespace
+
+void add_predict(Menu& menu) {
+  auto options = std::make_shared<PredictOptions>();
+  menu.command(
+          {.name = "predict", .what = "Ask a trained network about pictures or text", .examples = kPredictExamples},
+          [options] { return predict(*options); })
+      .option("run", options->run, "the run's folder", {.required = true})
+      .option("files", options->files, "pictures, text files or text")
+      .option("--top", options->top, "how many classes", {.least = 1, .most = 1000})
+      .flag("--json", options->json, "one JSON array");
 }
 
 }  // namespace varve::cli

@@ -3,18 +3,22 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 #include "varve/nn/text.h"
 #include "varve/train/config.h"
 
 namespace varve::cli {
 namespace {
 
-std::string in_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
+struct SchemaOptions {
+  std::vector<std::string> filters;
+  bool markdown = false;
+};
+
+constexpr const char* kSchemaExamples =
+    "Examples: varve schema conv     layers and keys with \"conv\" in their names\n"
+    "          varve schema batch    what batch= means, and its standard value";
 
 std::string standard_text(const std::string& standard) { return standard.empty() ? "required" : standard; }
 
@@ -64,19 +68,27 @@ void print_text(const std::vector<std::string>& filters) {
   }
   if (!rows.empty()) std::cout << "[train], and settings of the command line\n" << aligned(rows, "  ");
   if (found || !rows.empty()) return;
-  const std::string meant = nearest(filters.front(), names);
-  throw UsageError(cat("no layer or key has '", filters.front(), "' in its name.",
-                       meant.empty() ? "" : cat(" Did you mean '", meant, "'?")));
+  throw UsageError(
+      cat("no layer or key has '", filters.front(), "' in its name.", did_you_mean(filters.front(), names)));
 }
 
-}  // namespace
-
-int schema(const SchemaOptions& options) {
+int run_schema(const SchemaOptions& options) {
   if (options.markdown)
     print_markdown();
   else
     print_text(options.filters);
   return kOk;
+}
+
+}  // namespace
+
+void add_schema(Menu& menu) {
+  auto options = std::make_shared<SchemaOptions>();
+  menu.command(
+          {.name = "schema", .what = "Say what network files and settings may contain", .examples = kSchemaExamples},
+          [options] { return run_schema(*options); })
+      .option("filter", options->filters, "only layers and keys with one of these words")
+      .flag("--markdown", options->markdown, "the tables of docs/network-files.md");
 }
 
 }  // namespace varve::cli

@@ -1,10 +1,11 @@
-#include "subject.h"
+#include "cli/subject.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/cpu.h"
 #include "base/text.h"
+#include "runtime/devices.h"
 #include "varve/compile.h"
 
 namespace varve::cli {
@@ -58,6 +59,16 @@ train::Config config_of(const Subject& subject) {
   }
   use_device(config.device, config.threads);
   return config;
+}
+
+void use_device(const std::string& device, int thread_count) {
+  if (!runtime::is_device_name(device)) {
+    const std::vector<std::string> known = runtime::device_names();
+    throw UsageError(
+        cat("unknown device '", device, "'.", did_you_mean(device, known), " Known: ", quoted_list(known), "."));
+  }
+  set_device(device);
+  if (thread_count > 0) set_threads(thread_count);
 }
 
 std::string machine_line() {

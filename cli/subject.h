@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "commands.h"
+#include "cli/menu.h"
 #include "varve/train/config.h"
 
 namespace varve::cli {
@@ -14,6 +14,9 @@ Subject subject_of(const std::vector<std::string>& words, const std::string& com
 bool is_run(const std::string& what);  // an existing folder
 // Its device and threads become current. UsageError for what does not exist, Error for files that are wrong.
 train::Config config_of(const Subject& subject);
+
+// Makes the device and the number of threads current; throws UsageError with the nearest known device.
+void use_device(const std::string& device, int threads);
 
 std::string machine_line();  // "varve 0.2.0 · cpu, 2 threads, AVX-512"
 

@@ -3,15 +3,20 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/train.h"
 
 namespace varve::cli {
+namespace {
 
-int summary(const SummaryOptions& options) {
-  Subject subject = options.subject;
+constexpr const char* kSummaryExamples = R"(Examples:
+  varve summary resnet50 batch=16
+  varve summary lenet.toml
+  varve summary runs/lenet5-1)";
+
+int run_summary(Subject subject) {
   std::int64_t batch = 32;
   std::erase_if(subject.settings, [&](const std::string& setting) {
     if (!setting.starts_with("batch=")) return false;
@@ -35,6 +40,15 @@ int summary(const SummaryOptions& options) {
   std::cout << config.name << " · input " << input.shape << (input.dtype == i32 ? " of token ids" : "") << '\n'
             << model->summarize({.batch = batch}).str() << std::flush;
   return kOk;
+}
+
+}  // namespace
+
+void add_summary(Menu& menu) {
+  menu.network_command({.name = "summary",
+                        .what = "Print a network's layers, shapes, parameters, operations and memory",
+                        .examples = kSummaryExamples},
+                       run_summary);
 }
 
 }  // namespace varve::cli

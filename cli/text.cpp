@@ -1,4 +1,4 @@
-#include "text.h"
+#include "cli/text.h"
 
 #include <unistd.h>
 
@@ -30,6 +30,17 @@ std::string thousands(std::int64_t value) {
   std::string text = std::to_string(value);
   const std::size_t first = value < 0 ? 1 : 0;
   for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string in_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;
 }
 

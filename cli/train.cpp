@@ -5,14 +5,36 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "subject.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/subject.h"
+#include "cli/text.h"
 #include "varve/compile.h"
 #include "varve/train/run.h"
 
 namespace varve::cli {
 namespace {
+
+struct TrainOptions {
+  bool resume = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+constexpr const char* kTrainExamples =
+    R"(Settings are the keys of a file's [train] table; `varve schema` lists them. Values are TOML, bare words are strings,
+and dots reach inside: optimizer.beta1=0.95, data.words=10000. rate=… is optimizer.rate=….
+
+Examples:
+  varve train lenet5                              digits drawn by the program, nothing to download
+  varve train lenet.toml epochs=3 rate=1e-3       a network file
+  varve train cnn-cifar schedule=cosine augment=flip,crop batch=256
+  varve train resnet20 data=folder:photos         one folder of pictures for each class
+  varve train vgg16-cifar weights=old.safetensors freeze='features.*'
+  varve train runs/lenet5-1 --resume              go on where that run was stopped
+  varve train runs/lenet5-1 seed=2                the same again, with another seed
+  varve train fnn-mnist --json | jq .test_accuracy
+
+The run's folder holds the weights, the settings, all figures, and index.html to look at.)";
 
 using nlohmann::ordered_json;
 
@@ -88,15 +110,13 @@ ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
-}  // namespace
-
-int train(const TrainOptions& options) {
-  const train::Config config = config_of(options.subject);
-  if (options.resume && !is_run(options.subject.what))
+int run_train(const TrainOptions& options, const Subject& subject) {
+  const train::Config config = config_of(subject);
+  if (options.resume && !is_run(subject.what))
     throw UsageError(cat("--resume goes on with a run: give its folder, such as runs/", config.name,
-                         "-1, in place of '", options.subject.what, "'."));
+                         "-1, in place of '", subject.what, "'."));
   std::ostream& out = options.json ? std::cerr : std::cout;
-  train::RunOptions run{.folder = options.resume ? options.subject.what : "",
+  train::RunOptions run{.folder = options.resume ? subject.what : "",
                         .resume = options.resume,
                         .verbosity = options.quiet ? train::Verbosity::quiet : train::Verbosity::automatic,
                         .fetch = {.quiet = options.quiet}};
@@ -105,6 +125,34 @@ int train(const TrainOptions& options) {
   if (!options.quiet || result.history.interrupted) print_end(out, result);
   if (options.json) std::cout << result_json(result).dump() << std::endl;
   return result.history.interrupted ? kFailure : kOk;
+}
+
+}  // namespace
+
+void add_train(Menu& menu) {
+  auto options = std::make_shared<TrainOptions>();
+  menu.network_command(
+          {.name = "train", .what = "Train a network, test it, and keep the run", .examples = kTrainExamples},
+          [options](const Subject& subject) { return run_train(*options, subject); })
+      .flag("--resume", options->resume, "go on with the run in this folder")
+      .flag("--json", options->json, "one JSON object at the end on stdout; the rest goes to stderr")
+      .flag("--quiet", options->quiet, "say nothing while it goes");
+}
+
+void add_demo(Menu& menu) {
+  auto options = std::make_shared<TrainOptions>();
+  auto words = std::make_shared<std::vector<std::string>>();
+  const auto train_lenet5 = [options, words] {
+    words->insert(words->begin(), "lenet5");
+    return run_train(*options, subject_of(*words, "demo"));
+  };
+  menu.settings_command({.name = "demo",
+                         .what = "Train a first network: LeNet-5 on digits that the program draws itself",
+                         .examples = "The same as: varve train lenet5\nExample:     varve demo epochs=1 seed=7"},
+                        train_lenet5)
+      .option("settings", *words, "key=value…")
+      .flag("--json", options->json, "one JSON object at the end on stdout")
+      .flag("--quiet", options->quiet, "say nothing while it goes");
 }
 
 }  // namespace varve::cli

@@ -5,11 +5,20 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "commands.h"
-#include "text.h"
+#include "cli/menu.h"
+#include "cli/text.h"
 
 namespace varve::cli {
 namespace {
+
+struct ZooOptions {
+  std::vector<std::string> filters;
+  bool json = false;
+};
+
+constexpr const char* kZooExamples =
+    "Example: varve zoo resnet       those with \"resnet\" in name or description\n"
+    "Then:    varve summary resnet20, varve train resnet20";
 
 bool wanted(const zoo::Entry& entry, const std::vector<std::string>& filters) {
   for (const std::string& word : filters)
@@ -23,23 +32,19 @@ std::string sizes_of(const Shape& shape) {
   return text;
 }
 
-// The data it is trained with unless told otherwise, from its [train] table.
+// Whether it has a recipe, a [train] table.
 std::string trained(const zoo::Entry& entry) { return entry.train.empty() ? "" : "yes"; }
 
-}  // namespace
-
-int zoo(const ZooOptions& options) {
+int run_zoo(const ZooOptions& options) {
   std::vector<const zoo::Entry*> found;
   std::vector<std::string> names;
   for (const zoo::Entry& entry : zoo::entries()) {
     names.push_back(entry.name);
     if (wanted(entry, options.filters)) found.push_back(&entry);
   }
-  if (found.empty()) {
-    const std::string meant = nearest(options.filters.front(), names);
+  if (found.empty())
     throw UsageError(cat("no network has '", options.filters.front(), "' in its name or description.",
-                         meant.empty() ? "" : cat(" Did you mean '", meant, "'?")));
-  }
+                         did_you_mean(options.filters.front(), names)));
   if (options.json) {
     auto list = nlohmann::ordered_json::array();
     for (const zoo::Entry* entry : found)
@@ -63,6 +68,16 @@ int zoo(const ZooOptions& options) {
   std::cout << aligned(rows) << found.size()
             << " networks; those with a recipe train as they are, the others need data=…\n";
   return kOk;
+}
+
+}  // namespace
+
+void add_zoo(Menu& menu) {
+  auto options = std::make_shared<ZooOptions>();
+  menu.command({.name = "zoo", .what = "List the networks that have names", .examples = kZooExamples},
+               [options] { return run_zoo(*options); })
+      .option("filter", options->filters, "only networks with one of these words")
+      .flag("--json", options->json, "one JSON array");
 }
 
 }  // namespace varve::cli

@@ -37,6 +37,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(varve_flags INTERFACE -Wno-restrict)
 endif()
 
+if(VARVE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Files that are compiled together include each other: what one keeps in an unnamed namespace is no leak of a header.
+  target_compile_options(varve_flags INTERFACE -Wno-subobject-linkage)
+endif()
+
 if(VARVE_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   target_compile_options(varve_flags INTERFACE "-march=${VARVE_ARCH}")
   # x86-64-v3 promises AVX2 but not AES, which we do not use. Without this Highway would take SSSE3 for the lowest

@@ -1,9 +1,10 @@
-# varve_room(<folder of src/> [DEPENDS <room>...] [LINK <library>...]
+# varve_room(<folder of src/> [LIGHT] [DEPENDS <room>...] [LINK <library>...]
 #            [OPTIONAL <sub-folder> WHEN <variable> NEEDS <library>...])
 #
 # A room is a folder of src/ and one target, varve_<room> (varve_backend_cpu for backends/cpu), of all the .cpp files below it.
 # DEPENDS names the rooms it may include from, LINK the outside libraries it uses. The OPTIONAL sub-folder is
-# compiled, and <variable> defined for the whole room, only when <variable> is true.
+# compiled, and <variable> defined for the whole room, only when <variable> is true. LIGHT: nothing in it runs once a
+# sample or more, so it is compiled with -O1, in less time.
 #
 # The arrows are enforced by what a room can see. For each room the build tree holds rooms/<name>/, with nothing in
 # it but a link to the room's folder, and that directory is the include path the room offers: "ir/graph.h" is found
@@ -15,7 +16,7 @@ set_property(GLOBAL PROPERTY VARVE_WINDOWS "")
 set_property(GLOBAL PROPERTY VARVE_LINKS "")
 
 function(varve_room room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OPTIONAL;WHEN" "DEPENDS;LINK;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LIGHT" "OPTIONAL;WHEN" "DEPENDS;LINK;NEEDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "varve_room(${room}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -40,6 +41,10 @@ function(varve_room room)
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE varve_flags)
     target_compile_definitions(${target} PRIVATE ${definitions})
+    varve_unity(${target})
+    if(arg_LIGHT)
+      target_compile_options(${target} PRIVATE -O1)
+    endif()
     set(scope PUBLIC)
     set_property(GLOBAL APPEND PROPERTY VARVE_ROOMS ${target})
   else()
@@ -59,6 +64,26 @@ function(varve_room room)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY VARVE_WINDOWS "${window}")
   set_property(GLOBAL APPEND PROPERTY VARVE_LINKS ${links})
+endfunction()
+
+# Several files of the target are compiled as one, so that headers are parsed once for all of them
+# (docs/decisions/0022-files-are-compiled-together.md). Names in unnamed namespaces must differ within a target. Files
+# that Highway includes once per instruction set are compiled alone.
+function(varve_unity target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "")
+  if(NOT arg_BATCH)
+    set(arg_BATCH 6)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${VARVE_UNITY} UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    if(EXISTS "${source}")
+      file(STRINGS "${source}" per_set REGEX "#include <hwy/foreach_target.h>" LIMIT_COUNT 1)
+      if(per_set)
+        set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endif()
+  endforeach()
 endfunction()
 
 function(varve_room_target room result)

@@ -9,7 +9,7 @@ set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 file(GLOB_RECURSE paths RELATIVE "${tests_dir}" CONFIGURE_DEPENDS "${tests_dir}/*.cpp")
 list(FILTER paths EXCLUDE REGEX "^(package/|cuda_emulator/|[^/]*$)")
 if(NOT TARGET varve_bench)  # comes with the command
-  list(FILTER paths EXCLUDE REGEX "^(bench|report)/")
+  list(FILTER paths EXCLUDE REGEX "^bench/")
 endif()
 
 if(NOT VARVE_HAS_CUDA)
@@ -50,6 +50,12 @@ add_custom_command(OUTPUT "${snippets}"
   COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/extract_snippets.py" "${snippets}" ${pages}
   DEPENDS "${PROJECT_SOURCE_DIR}/tools/extract_snippets.py" ${pages} VERBATIM)
 list(APPEND sources_docs "${snippets}")
+set_source_files_properties("${snippets}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# Pages are looked at in a browser, which `make test-pages` installs; they show the records that test_bench makes up.
+if("pages" IN_LIST folders)
+  list(APPEND sources_pages "${tests_dir}/bench/report/made_up.cpp")
+endif()
 
 # Tests run side by side, each with as many threads as there are cores: threads that wait must not spin.
 set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
@@ -72,6 +78,8 @@ foreach(folder IN LISTS folders)
     continue()
   endif()
   add_executable(test_${folder} ${sources_${folder}})
+  varve_unity(test_${folder} BATCH 8)
+  target_compile_options(test_${folder} PRIVATE -O1)
   set_target_properties(test_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(test_${folder} PRIVATE ${helpers} varve_test_base GTest::gtest_main)
   if(folder STREQUAL "cuda")

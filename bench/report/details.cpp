@@ -63,7 +63,7 @@ double detail_median(const Record& record, const char* field) {
   return values.empty() ? -1 : median(values);
 }
 
-std::string text_of(const Record& record, const char* field) {
+std::string detail_of(const Record& record, const char* field) {
   const auto at = record.details.find(field);
   return at == record.details.end() || !at->is_string() ? "" : at->get<std::string>();
 }
@@ -123,10 +123,10 @@ Section ablation_section(const Facts& facts) {
               .words = 2,
               .grouped = true};
   for (const Record* off : records) {
-    const std::string lever = text_of(*off, "without");
+    const std::string lever = detail_of(*off, "without");
     if (lever.empty()) continue;
     const auto base = std::find_if(records.begin(), records.end(), [&](const Record* on) {
-      return text_of(*on, "without").empty() && on->workload == off->workload && on->batch == off->batch &&
+      return detail_of(*on, "without").empty() && on->workload == off->workload && on->batch == off->batch &&
              place_of(*on) == place_of(*off);
     });
     const Record* on = base == records.end() ? nullptr : *base;

@@ -20,6 +20,8 @@ struct Collected {
 Collected collect(const std::vector<std::string>& paths);
 Collected collect_text(const std::string& text, const std::string& name);
 
+// A field that holds a text, or "".
+std::string text_of(const nlohmann::ordered_json& json, const char* field);
 std::string label(const std::string& framework);      // "PyTorch" of "torch"; other names as they are
 int style_of(const std::string& framework);           // its colour and marker, the same in all charts
 std::string machine_name(const Record& record);       // "AMD EPYC 9R14, 2 cores"

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t kReason = 300;  // characters of a failure's last words
 
-std::string text_of(const nlohmann::ordered_json& json, const char* field) {
-  const auto at = json.find(field);
-  return at == json.end() || !at->is_string() ? "" : at->get<std::string>();
-}
-
 // "unknown" and the like where a machine did not tell.
 Cell told(const std::string& text) { return text.empty() ? absent("not readable") : Cell(text); }
 

@@ -64,9 +64,7 @@ const Study& find_study(const std::string& name) {
     if (study.name == name) return study;
     known.push_back(study.name);
   }
-  const std::string meant = nearest(name, known);
-  throw Error(cat("unknown study \"", name, "\".", meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"),
-                  " Known: ", quoted_list(known), "."));
+  throw Error(cat("unknown study '", name, "'.", did_you_mean(name, known), " Known: ", quoted_list(known), "."));
 }
 
 Table tools_table(const Study& study) {

@@ -7,15 +7,15 @@
 namespace varve::bench {
 namespace {
 
-struct Theirs {
+struct KabakusRow {
   const char *workload, *network;
   const char *keras_training, *torch_training;  // the study's ratios; the faster is 1
   const char *keras_testing, *torch_testing;
   const char *keras_accuracy, *torch_accuracy;
 };
-constexpr Theirs kTheirs[] = {{"fnn-mnist", "FNN", "1", "3.8 × Keras", "1", "2.4 × Keras", "97.24", "96.69"},
-                              {"vgg16-cifar", "VGG16", "1", "1.9 × Keras", "1", "1.4 × Keras", "78.43", "76.54"},
-                              {"lstm-imdb", "LSTM", "1.3 × PyTorch", "1", "1", "1.6 × Keras", "85.83", "87.08"}};
+constexpr KabakusRow kKabakus[] = {{"fnn-mnist", "FNN", "1", "3.8 × Keras", "1", "2.4 × Keras", "97.24", "96.69"},
+                                   {"vgg16-cifar", "VGG16", "1", "1.9 × Keras", "1", "1.4 × Keras", "78.43", "76.54"},
+                                   {"lstm-imdb", "LSTM", "1.3 × PyTorch", "1", "1", "1.6 × Keras", "85.83", "87.08"}};
 
 std::vector<Cell> our_row(const std::string& network, const std::string& name, const Record* record) {
   const std::size_t runs = record && record->ok() ? runs_of(*record).size() : 0;
@@ -43,7 +43,7 @@ std::vector<Table> kabakus_tables(const Facts& facts) {
                     "The study's times are given as ratios between its two frameworks. Its CIFAR-10 files are the "
                     "original ones: compare accuracies only between runs on the same files.",
                 .grouped = true};
-    for (const Theirs& study : kTheirs) {
+    for (const KabakusRow& study : kKabakus) {
       for (const std::string& name : frameworks) {
         const Record* cpu = nullptr;
         for (const int threads : {32, 16, 8, 4, 2, 1, 0})

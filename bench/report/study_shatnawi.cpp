@@ -12,30 +12,30 @@ namespace varve::bench {
 namespace {
 
 // CNTK, TensorFlow, Theano.
-struct Theirs {
+struct ShatnawiRow {
   const char* workload;
   const char* data;
   std::array<std::array<double, 3>, 6> threads;  // as kStudyThreads
   std::array<double, 3> gpu;
 };
-constexpr Theirs kTheirs[] = {{"cnn-mnist",
-                               "MNIST",
-                               {{{847, 5130, 3560},
-                                 {630, 3180, 2500},
-                                 {574, 2070, 2260},
-                                 {560, 1740, 2060},
-                                 {567, 1920, 2050},
-                                 {588, 2010, 2050}}},
-                               {66.67, 328.93, 377.86}},
-                              {"cnn-cifar",
-                               "CIFAR-10",
-                               {{{20196, 25905, 26700},
-                                 {14520, 16610, 18700},
-                                 {13662, 11550, 17250},
-                                 {11484, 9955, 15800},
-                                 {11550, 10340, 15850},
-                                 {11649, 10835, 15750}}},
-                               {926, 2166.4, 2386.1}}};
+constexpr ShatnawiRow kShatnawi[] = {{"cnn-mnist",
+                                      "MNIST",
+                                      {{{847, 5130, 3560},
+                                        {630, 3180, 2500},
+                                        {574, 2070, 2260},
+                                        {560, 1740, 2060},
+                                        {567, 1920, 2050},
+                                        {588, 2010, 2050}}},
+                                      {66.67, 328.93, 377.86}},
+                                     {"cnn-cifar",
+                                      "CIFAR-10",
+                                      {{{20196, 25905, 26700},
+                                        {14520, 16610, 18700},
+                                        {13662, 11550, 17250},
+                                        {11484, 9955, 15800},
+                                        {11550, 10340, 15850},
+                                        {11649, 10835, 15750}}},
+                                      {926, 2166.4, 2386.1}}};
 
 double training_seconds(const Record* record) {
   if (!record || !record->ok()) return 0;
@@ -56,7 +56,7 @@ Cell training_cell(const Record* record) {
 
 struct Layout {
   const Facts& facts;
-  const Theirs& theirs;
+  const ShatnawiRow& theirs;
   std::string machine;
   std::vector<std::string> frameworks;
 
@@ -133,7 +133,7 @@ Table resource_table(const Layout& layout) {
 
 std::vector<Table> shatnawi_tables(const Facts& facts) {
   std::vector<Table> tables;
-  for (const Theirs& theirs : kTheirs)
+  for (const ShatnawiRow& theirs : kShatnawi)
     for (const std::string& machine : machines_with(facts, "train", {theirs.workload})) {
       Layout layout{facts, theirs, machine, facts.frameworks("train")};
       if (layout.frameworks.empty()) layout.frameworks = {"varve"};

@@ -51,7 +51,7 @@ bool has_theirs(const Table& table) {
   return false;
 }
 
-const char* const kTheirs = "† the study's own figure: other machines, other years.";
+const char* const kNoteOnTheirs = "† the study's own figure: other machines, other years.";
 
 bool same(const Cell& a, const Cell& b) { return a.text == b.text && a.small == b.small; }
 
@@ -115,7 +115,7 @@ std::string table_html(const Table& table) {
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
-  if (has_theirs(table)) html += std::string("<p class=\"note\">") + kTheirs + "</p>\n";
+  if (has_theirs(table)) html += std::string("<p class=\"note\">") + kNoteOnTheirs + "</p>\n";
   if (!table.note.empty()) html += "<p class=\"note\">" + escaped(table.note) + "</p>\n";
   return html + "</figure>\n";
 }
@@ -141,7 +141,7 @@ std::string table_markdown(const Table& table) {
     }
     text += "|\n";
   }
-  if (has_theirs(table)) text += std::string("\n") + kTheirs + "\n";
+  if (has_theirs(table)) text += std::string("\n") + kNoteOnTheirs + "\n";
   if (!table.note.empty()) text += "\n" + markdown_text(table.note) + "\n";
   return text + "\n";
 }
@@ -163,7 +163,7 @@ std::string table_text(const Table& table) {
   std::string text = table.caption.empty() ? "" : table.caption + "\n\n";
   text += line([&](std::size_t i) { return table.head[i]; }, table.head.size());
   for (const auto& row : table.rows) text += line([&](std::size_t i) { return plain_text(row[i]); }, row.size());
-  if (has_theirs(table)) text += std::string(kTheirs) + "\n";
+  if (has_theirs(table)) text += std::string(kNoteOnTheirs) + "\n";
   if (!table.note.empty()) text += table.note + "\n";
   return text;
 }

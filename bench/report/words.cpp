@@ -31,12 +31,12 @@ std::string with_commas(const std::string& digits) {
   return text;
 }
 
+}  // namespace
+
 std::string text_of(const nlohmann::ordered_json& json, const char* field) {
   if (!json.is_object() || !json.contains(field) || !json[field].is_string()) return "";
   return json[field];
 }
-
-}  // namespace
 
 std::string label(const std::string& framework) {
   for (const Known& known : kKnown)

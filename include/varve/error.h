@@ -16,4 +16,8 @@ class Error : public std::runtime_error {
 // The candidate closest to `word` by edit distance, ignoring case; "" when none is close enough to be worth suggesting.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// How a message about an unknown word goes on: " Did you mean 'relu'?", or `otherwise` when no candidate is close.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         const std::string& otherwise = "");
+
 }  // namespace varve

@@ -58,7 +58,4 @@ struct Place {
   std::vector<std::string> words(const Value& value) const;  // one, or an array
 };
 
-// " Did you mean 'x'?", or nothing when no candidate is close.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
-
 }  // namespace varve::text

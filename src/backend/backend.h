@@ -59,11 +59,12 @@ struct Claim {
   std::vector<Memory> memory;              // per input; missing means contiguous
   std::vector<ir::PackedPtr> wants;        // per input: the private layout it would like, or null; missing means none
   std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
-  ir::Value again;  // one of the forward pass that it can write on its way, too: an output after its others
-  // Where what one kernel wants to know of another's output is only which of its numbers are above 0: the output of
-  // which this one can write that in bits, eight neighbours in a u8, after its others; the input that may be such.
+  ir::Value again;  // a value of the forward pass that it can compute again: written as an output after its others
+  // Some kernels need of an input only which elements are above 0: the operator sign_bits of passes/signs.cpp. The
+  // output of which this kernel can write those bits too, after its other outputs; the input that it can read as bits.
+  // -1: none.
   int writes_signs = -1, reads_signs = -1;
-  double cost = 0;  // seconds, roughly; lower wins among claims that cover as much
+  double cost = 0;  // seconds, roughly: the lowest wins among claims that cover as much; 0: not stated, keeps its place
   Prepare prepare;
   bool measures = false;  // prepare() times kernels: after those of all others, whose kernels compile meanwhile
 
@@ -96,13 +97,11 @@ class Backend {
   // Several in one launch, none of which reads what another writes: where a launch is dear.
   virtual bool joins_groups() const { return false; }
   virtual Claim claim_together(const std::vector<Group>&) const { return Claim::no(name(), "joins no groups"); }
-  // Memory is scarcer than time to write it: what can be written again on the way back is not kept.
+  // Memory is scarcer than time: what can be computed again in the backward pass is not kept.
   virtual bool writes_again() const { return false; }
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
   virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
   virtual bool executes() const { return true; }         // false: compiles only
-  // Groups may run over packed state: all operands of one layout, flat.
-  virtual bool packed_groups() const { return false; }
   // Where kernels run and operands must lie; null: the processor and its memory.
   virtual Device* device() const { return nullptr; }
 

@@ -63,9 +63,8 @@ DType parse_dtype(std::string_view text) {
     if (text == name(t)) return t;
     known.emplace_back(name(t));
   }
-  const std::string suggestion = nearest(text, known);
-  throw Error(cat("unknown element type \"", text, "\": expected one of ", quoted_list(known), ".",
-                  suggestion.empty() ? "" : cat(" Did you mean \"", suggestion, "\"?")));
+  throw Error(
+      cat("unknown element type '", text, "'.", did_you_mean(text, known), " Known: ", quoted_list(known), "."));
 }
 
 DType promote(DType a, DType b) {

@@ -2,19 +2,27 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 
 #include "base/text.h"
 
 namespace varve {
 namespace {
 
-void check_known(std::string_view name) {
-  std::vector<std::string> known;
-  for (const Lever& l : levers()) known.push_back(l.name);
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  const std::string meant = nearest(name, known);
-  throw Error(cat("VARVE_WITHOUT: unknown lever \"", name, "\".",
-                  meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"), " Known: ", quoted_list(known), "."));
+std::vector<std::string> lever_names() {
+  std::vector<std::string> all;
+  for (const Lever& l : levers()) all.push_back(l.name);
+  return all;
+}
+
+bool is_lever(std::string_view name) {
+  return std::any_of(levers().begin(), levers().end(), [&](const Lever& l) { return l.name == name; });
+}
+
+void check_users(std::string_view name) {
+  if (is_lever(name)) return;
+  throw Error(cat("VARVE_WITHOUT: unknown lever '", name, "'.", did_you_mean(name, lever_names()),
+                  " Known: ", quoted_list(lever_names()), "."));
 }
 
 }  // namespace
@@ -26,15 +34,15 @@ const std::vector<Lever>& levers() {
        .doc = "small generated groups that begin or end a program in one launch on a GPU",
        .gpu_only = true},
       {.name = "again",
-       .doc = "activations written again on the way back on a GPU instead of kept until then",
+       .doc = "activations computed again in the backward pass on a GPU instead of kept until then",
        .gpu_only = true},
-      {.name = "cublas", .doc = "products by cuBLASLt on a GPU instead of our own kernel", .gpu_only = true},
-      {.name = "cudnn", .doc = "convolutions by cuDNN on a GPU instead of our own kernel", .gpu_only = true},
+      {.name = "cublas", .doc = "products by cuBLASLt on a GPU instead of plain kernels", .gpu_only = true},
+      {.name = "cudnn", .doc = "convolutions by cuDNN on a GPU instead of plain kernels", .gpu_only = true},
       {.name = "tuning",
        .doc = "the fastest of the algorithms that a GPU's libraries propose instead of the first",
        .gpu_only = true},
       {.name = "streams",
-       .doc = "our kernels for products of few rows with large weights, and convolutions (compute capability "
+       .doc = "plain kernels for products of few rows with large weights, and convolutions (compute capability "
               "9.0; images of few channels or pixels: 8.0)",
        .gpu_only = true},
       {.name = "overlap",
@@ -54,13 +62,16 @@ const std::vector<Lever>& levers() {
 }
 
 bool lever(std::string_view name) {
+  if (!is_lever(name))
+    throw std::logic_error(
+        cat("lever(\"", name, "\"): no such lever. Declared in base/levers.cpp: ", quoted_list(lever_names()), "."));
   const char* text = std::getenv("VARVE_WITHOUT");
   std::string_view rest = text ? text : "";
   bool on = true;
   while (!rest.empty()) {
     const std::size_t end = rest.find(',');
     const std::string_view left_out = rest.substr(0, end);
-    if (!left_out.empty()) check_known(left_out);
+    if (!left_out.empty()) check_users(left_out);
     on = on && left_out != name;
     rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
   }

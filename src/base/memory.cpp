@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line and an AVX-512 register
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kMost = std::size_t{1} << 47;  // the address space of a process: more is a slip, or a lie
+constexpr std::size_t kMostBytes = std::size_t{1} << 47;  // the address space of a process: more is a slip, or a lie
 
 std::atomic<std::int64_t> held = 0;
 std::atomic<std::int64_t> peak = 0;
@@ -45,7 +45,7 @@ void count(std::size_t bytes) {
 
 void* allocate(std::size_t bytes) {
   if (failure_is_due()) fail(bytes, " (asked for by fail_allocation_after)");
-  if (bytes > kMost) fail(bytes, "");
+  if (bytes > kMostBytes) fail(bytes, "");
   const bool huge = bytes >= kHugePage;
   void* memory = nullptr;
   if (posix_memalign(&memory, huge ? kHugePage : kAlignment, std::max(bytes, kAlignment)) != 0) fail(bytes, "");

@@ -18,7 +18,7 @@
 namespace varve {
 
 constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
+  for (int turn = 0; turn < 10; ++turn) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];
     counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <sstream>
 
 namespace varve {
 namespace {
@@ -31,6 +32,38 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+void Piece::put(std::ostream& out) const {
+  switch (kind_) {
+    case Kind::text:
+      out << text_;
+      return;
+    case Kind::letter:
+      out << static_cast<char>(whole_);
+      return;
+    case Kind::whole:
+      out << whole_;
+      return;
+    case Kind::natural:
+      out << static_cast<std::uint64_t>(whole_);
+      return;
+    case Kind::real:
+      out << real_;
+      return;
+    case Kind::manipulator:
+      out << manipulator_;
+      return;
+    case Kind::other:
+      other_.put(out, other_.value);
+      return;
+  }
+}
+
+std::string cat_pieces(std::initializer_list<Piece> pieces) {
+  std::ostringstream out;
+  for (const Piece& piece : pieces) piece.put(out);
+  return out.str();
+}
 
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " B";
@@ -63,6 +96,12 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         const std::string& otherwise) {
+  const std::string meant = nearest(word, candidates);
+  return meant.empty() ? otherwise : " Did you mean '" + meant + "'?";
 }
 
 }  // namespace varve

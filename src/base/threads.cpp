@@ -22,14 +22,14 @@ namespace varve {
 namespace {
 
 // OpenMP ends the process when it cannot start a thread: a slip such as 10000 must not get that far.
-constexpr int kMost = 1024;
+constexpr int kMostThreads = 1024;
 
 int initial_threads() {
   if (const char* text = std::getenv("VARVE_THREADS")) {
     const std::string_view view(text);
     int count = 0;
     const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), count);
-    if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMost) return count;
+    if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMostThreads) return count;
   }
   return physical_cores();
 }
@@ -54,8 +54,8 @@ std::atomic<bool>& deterministic_flag() {
 int threads() { return thread_limit().load(std::memory_order_relaxed); }
 
 void set_threads(int count) {
-  if (count < 1 || count > kMost) {
-    throw Error(cat("set_threads: expected 1 to ", kMost, " threads, got ", count, "."));
+  if (count < 1 || count > kMostThreads) {
+    throw Error(cat("set_threads: expected 1 to ", kMostThreads, " threads, got ", count, "."));
   }
   thread_limit().store(count, std::memory_order_relaxed);
 }

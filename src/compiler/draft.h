@@ -30,6 +30,13 @@ struct Draft {
   std::string explain;
 };
 
+// Throws Error, naming the pass, when the draft is not one that can be planned: a value that nobody writes or two units
+// write, a type that contradicts its operator's shape rule, an in-place pair of operands that do not exist, state that
+// is updated twice. Nodes that the fuse pass has yet to take make it incomplete; views are resolved when units are in
+// order.
+enum class Stage : std::uint8_t { incomplete, covered, in_order };
+void verify(const Draft& draft, const std::string& after, Stage stage);
+
 // The value behind views: what some unit writes, or an input.
 ir::Value source(ir::Value value);
 bool is_view(const ir::Node& node);

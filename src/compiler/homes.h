@@ -7,7 +7,7 @@
 
 namespace varve::compiler {
 
-// Nothing where some view on the way needs a copy.
+// Nothing where some view in between needs a copy.
 std::optional<Layout> layout_of(const Draft& draft, const ir::Value& value);
 const OpRecord& copy_op();
 

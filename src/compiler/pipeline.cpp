@@ -14,6 +14,13 @@ const std::vector<Pass> kGraphPasses = {
     {"trim loops", trim_loops},
 };
 
+const std::vector<DraftPass> kDraftPasses = {
+    {"fuse", fuse, Stage::covered},
+    {"read signs", read_signs, Stage::covered},
+    {"resolve views", resolve_views, Stage::in_order},
+    {"choose layouts", choose_layouts, Stage::in_order},
+};
+
 ir::Graph optimize(ir::Graph graph) {
   ir::verify(graph, "recording");
   for (const Pass& pass : kGraphPasses) {
@@ -40,10 +47,11 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
   Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts), choices);
   draft.parameters = parameters;
   draft.choices = choices;
-  if (backend.fuses()) fuse(draft);
-  read_signs(draft);
-  resolve_views(draft);
-  choose_layouts(draft);
+  verify(draft, "select", backend.fuses() ? Stage::incomplete : Stage::covered);
+  for (const DraftPass& pass : kDraftPasses) {
+    pass.run(draft);
+    verify(draft, pass.name, pass.leaves);
+  }
   return make_plan(std::move(draft));
 }
 

@@ -32,7 +32,14 @@ ir::Graph optimize(ir::Graph graph);
 // Error that lists every refusal when a node stays unclaimed.
 Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts,
              backend::Choices choices = {});
-// Groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
+// A pass over a draft, verified after as what it leaves.
+struct DraftPass {
+  const char* name;
+  void (*run)(Draft& draft);
+  Stage leaves;
+};
+extern const std::vector<DraftPass> kDraftPasses;
+// Where the backend fuses: groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
 void fuse(Draft& draft);
 // Kernels that want to know only what of a value is above 0 read bits that its writer writes beside it.
 void read_signs(Draft& draft);
@@ -43,7 +50,7 @@ void choose_layouts(Draft& draft);
 // The order with a low peak, memory for every value, kernels prepared.
 std::shared_ptr<const Plan> make_plan(Draft draft);
 
-// The whole way. Inputs are bound with these layouts.
+// All of it. Inputs are bound with these layouts.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
                                     std::vector<Layout> input_layouts);
 // Contiguous inputs; those marked as parameters may be asked for in a private layout.

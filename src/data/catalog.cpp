@@ -144,9 +144,9 @@ const std::vector<Entry>& kinds() {
   return entries;
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  const std::string close = nearest(word, known);
-  return close.empty() ? cat(" Known: ", quoted_list(known), ".") : cat(" Did you mean \"", close, "\"?");
+// The one that was meant, or all of them.
+std::string known_ones(const std::string& word, const std::vector<std::string>& known) {
+  return did_you_mean(word, known, cat(" Known: ", quoted_list(known), "."));
 }
 
 const Entry& find(const std::string& name, const std::vector<Entry>& entries, const std::string& what) {
@@ -155,14 +155,14 @@ const Entry& find(const std::string& name, const std::vector<Entry>& entries, co
     if (entry.entry.name == name) return entry;
     known.push_back(entry.entry.name);
   }
-  throw Error(cat("unknown ", what, " \"", name, "\".", did_you_mean(name, known)));
+  throw Error(cat("unknown ", what, " '", name, "'.", known_ones(name, known)));
 }
 
 void check_options(const std::string& name, const std::vector<std::string>& known, const Options& options) {
   for (const auto& [option, value] : options) {
     if (std::find(known.begin(), known.end(), option) != known.end()) continue;
-    throw Error(cat("data set \"", name, "\" has no option \"", option, "\".",
-                    known.empty() ? " It has none." : did_you_mean(option, known)));
+    throw Error(cat("data set '", name, "' has no option '", option, "'.",
+                    known.empty() ? " It has none." : known_ones(option, known)));
   }
 }
 

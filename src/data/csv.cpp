@@ -65,10 +65,8 @@ std::size_t target_column(const Table& table, const std::string& target) {
   if (target.empty()) return table.columns.size() - 1;
   const auto found = std::find(table.columns.begin(), table.columns.end(), target);
   if (found != table.columns.end()) return static_cast<std::size_t>(found - table.columns.begin());
-  const std::string close = nearest(target, table.columns);
-  throw Error(
-      cat(table.source, " has no column \"", target, "\".",
-          close.empty() ? cat(" It has ", quoted_list(table.columns), ".") : cat(" Did you mean \"", close, "\"?")));
+  throw Error(cat(table.source, " has no column '", target, "'.",
+                  did_you_mean(target, table.columns, cat(" It has ", quoted_list(table.columns), "."))));
 }
 
 // The values of the target, sorted, when they are classes: text, or few different whole numbers.

@@ -20,15 +20,15 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBlock = 512;
 constexpr std::uint64_t kMostName = 1 << 16;  // of extended headers, which are read into memory
 
-using Block = std::array<char, kBlock>;
+using TarBlock = std::array<char, kBlock>;
 
-struct Entry {
+struct TarEntry {
   std::string path;
   char kind = '0';
   std::uint64_t size = 0;
 };
 
-std::string_view field(const Block& block, std::size_t begin, std::size_t size) {
+std::string_view field(const TarBlock& block, std::size_t begin, std::size_t size) {
   const std::string_view text(block.data() + begin, size);
   return text.substr(0, text.find('\0'));
 }
@@ -57,7 +57,7 @@ class TarReader {
   // What follows the end mark is padding; at its end zlib compares the checksum of all that was unpacked.
   void finish() {
     constexpr int kMostBlocks = 1 << 16;
-    Block block;
+    TarBlock block;
     for (int i = 0; i < kMostBlocks; ++i) {
       if (read_some(block.data(), kBlock) == 0) return;
     }
@@ -65,9 +65,9 @@ class TarReader {
   }
 
   // The next file or folder, its long name applied; false at the end.
-  bool next(Entry& entry) {
+  bool next(TarEntry& entry) {
     std::string long_name;
-    Block block;
+    TarBlock block;
     while (true) {
       read(block.data(), kBlock);
       if (std::all_of(block.begin(), block.end(), [](char c) { return c == 0; })) return false;
@@ -89,7 +89,7 @@ class TarReader {
   }
 
   void skip_padding(std::uint64_t size) {
-    Block rest;
+    TarBlock rest;
     read(rest.data(), static_cast<std::size_t>((kBlock - size % kBlock) % kBlock));
   }
 
@@ -113,7 +113,7 @@ class TarReader {
     return value;
   }
 
-  void check(const Block& block) const {
+  void check(const TarBlock& block) const {
     std::uint64_t sum = 8 * std::uint64_t{' '};  // the checksum's own field counts as spaces
     for (std::size_t i = 0; i < kBlock; ++i) {
       if (i < 148 || i >= 156) sum += static_cast<unsigned char>(block[i]);
@@ -122,14 +122,14 @@ class TarReader {
       fail("it is not a tar archive, or is damaged (a header's checksum is wrong).");
   }
 
-  static std::string name(const Block& block) {
+  static std::string name(const TarBlock& block) {
     const std::string last(field(block, 0, 100));
     const std::string_view prefix = field(block, 345, 155);
     const bool posix = field(block, 257, 5) == "ustar" && block[262] == '\0';
     return posix && !prefix.empty() ? std::string(prefix) + "/" + last : last;
   }
 
-  std::string extended(const Entry& entry) {
+  std::string extended(const TarEntry& entry) {
     if (entry.size > kMostName) fail("an extended header is " + std::to_string(entry.size) + " bytes long.");
     std::string text(static_cast<std::size_t>(entry.size), '\0');
     read(text.data(), text.size());
@@ -167,7 +167,7 @@ fs::path inside(const TarReader& tar, const fs::path& folder, const std::string&
   return folder / path;
 }
 
-void write_entry(TarReader& tar, const Entry& entry, const fs::path& path) {
+void write_entry(TarReader& tar, const TarEntry& entry, const fs::path& path) {
   fs::create_directories(path.parent_path());
   std::ofstream out(path, std::ios::binary);
   std::vector<char> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(entry.size, 1 << 20)));
@@ -186,7 +186,7 @@ void write_entry(TarReader& tar, const Entry& entry, const fs::path& path) {
 
 void unpack_tar(const std::string& archive, const std::string& folder, const TarOptions& options) {
   TarReader tar(archive);
-  Entry entry;
+  TarEntry entry;
   std::uint64_t bytes = 0, entries = 0;
   try {
     while (tar.next(entry)) {

@@ -8,7 +8,7 @@
 namespace varve::data {
 namespace {
 
-struct Entry {
+struct TransformEntry {
   const char* name;
   TransformOptions options;  // with defaults
   Transform (*make)(const std::vector<double>& values);
@@ -20,9 +20,9 @@ std::int64_t whole(double value, const char* what) {
   return static_cast<std::int64_t>(value);
 }
 
-const std::vector<Entry>& table() {
+const std::vector<TransformEntry>& table() {
   using Values = const std::vector<double>&;
-  static const std::vector<Entry> entries = {
+  static const std::vector<TransformEntry> entries = {
       {"crop", {{"padding", 4}}, [](Values v) { return random_crop(whole(v[0], "crop.padding")); }},
       {"flip", {}, [](Values) { return random_flip(); }},
       {"rotate", {{"degrees", 10}}, [](Values v) { return random_rotate(v[0]); }},
@@ -35,13 +35,12 @@ const std::vector<Entry>& table() {
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& word, const std::vector<std::string>& known) {
-  const std::string meant = nearest(word, known);
-  throw Error(cat("unknown ", what, " \"", word, "\".", meant.empty() ? "" : cat(" Did you mean \"", meant, "\"?"),
+  throw Error(cat("unknown ", what, " '", word, "'.", did_you_mean(word, known),
                   known.empty() ? " There are none." : cat(" Known: ", quoted_list(known), ".")));
 }
 
-const Entry& entry(const std::string& name) {
-  for (const Entry& candidate : table())
+const TransformEntry& entry(const std::string& name) {
+  for (const TransformEntry& candidate : table())
     if (candidate.name == name) return candidate;
   refuse("transform", name, transform_names());
 }
@@ -49,7 +48,7 @@ const Entry& entry(const std::string& name) {
 }  // namespace
 
 Transform transform_by_name(const std::string& name, const TransformOptions& options) {
-  const Entry& found = entry(name);
+  const TransformEntry& found = entry(name);
   std::vector<std::string> known;
   std::vector<double> values;
   for (const auto& [option, value] : found.options) {
@@ -58,7 +57,7 @@ Transform transform_by_name(const std::string& name, const TransformOptions& opt
   }
   for (const auto& [option, value] : options) {
     const auto place = std::find(known.begin(), known.end(), option);
-    if (place == known.end()) refuse(cat("option of transform \"", name, "\""), option, known);
+    if (place == known.end()) refuse(cat("option of transform '", name, "'"), option, known);
     values[static_cast<std::size_t>(place - known.begin())] = value;
   }
   return found.make(values);
@@ -66,7 +65,7 @@ Transform transform_by_name(const std::string& name, const TransformOptions& opt
 
 std::vector<std::string> transform_names() {
   std::vector<std::string> names;
-  for (const Entry& candidate : table()) names.emplace_back(candidate.name);
+  for (const TransformEntry& candidate : table()) names.emplace_back(candidate.name);
   return names;
 }
 

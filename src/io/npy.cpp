@@ -19,21 +19,22 @@ static_assert(std::endian::native == std::endian::little, "data is kept little-e
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-struct Code {
+struct NpyCode {
   DType dtype;
   const char* code;  // without the byte order
 };
-constexpr Code kCodes[] = {{f64, "f8"}, {f32, "f4"}, {f16, "f2"}, {bf16, "V2"},   {i64, "i8"},
-                           {i32, "i4"}, {i8, "i1"},  {u8, "u1"},  {boolean, "b1"}};
+constexpr NpyCode kNpyCodes[] = {{f64, "f8"}, {f32, "f4"}, {f16, "f2"}, {bf16, "V2"},   {i64, "i8"},
+                                 {i32, "i4"}, {i8, "i1"},  {u8, "u1"},  {boolean, "b1"}};
 
-const char* code_of(DType dtype) {
-  return std::find_if(std::begin(kCodes), std::end(kCodes), [&](const Code& c) { return c.dtype == dtype; })->code;
+const char* npy_code_of(DType dtype) {
+  return std::find_if(std::begin(kNpyCodes), std::end(kNpyCodes), [&](const NpyCode& c) { return c.dtype == dtype; })
+      ->code;
 }
 
 DType dtype_of_descr(const std::string& descr, std::string_view source) {
   const std::string code = descr.find_first_of("<>=|") == 0 ? descr.substr(1) : descr;
   std::string supported;
-  for (const Code& known : kCodes) {
+  for (const NpyCode& known : kNpyCodes) {
     if (code == known.code) return known.dtype;
     supported += cat(supported.empty() ? "" : ", ", "'", known.code, "' (", known.dtype, ")");
   }
@@ -141,7 +142,7 @@ std::string npy_header(const NpyArray& array) {
   for (const std::int64_t size : array.shape) shape += cat(size, array.shape.rank() == 1 ? "," : ", ");
   if (array.shape.rank() > 1) shape.resize(shape.size() - 2);
   const bool ordered = element > 1 && array.dtype != bf16;
-  std::string text = cat("{'descr': '", ordered ? "<" : "|", code_of(array.dtype),
+  std::string text = cat("{'descr': '", ordered ? "<" : "|", npy_code_of(array.dtype),
                          "', 'fortran_order': False, 'shape': ", shape, "), }");
   // Padded so that the data begin at a multiple of 64 bytes: readers map them into memory.
   constexpr std::size_t prefix = 10;

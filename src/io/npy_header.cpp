@@ -9,7 +9,7 @@
 namespace varve::io {
 namespace {
 
-constexpr std::size_t kMostAxes = 64;  // as NumPy 2
+constexpr std::size_t kMostNpyAxes = 64;  // as NumPy 2
 
 class Parser {
  public:
@@ -104,7 +104,7 @@ class Parser {
     expect('(');
     while (!accept(')')) {
       sizes.push_back(size());
-      if (sizes.size() > kMostAxes) fail(cat("more than ", kMostAxes, " axes"));
+      if (sizes.size() > kMostNpyAxes) fail(cat("more than ", kMostNpyAxes, " axes"));
       if (!accept(',')) {
         expect(')');
         break;

@@ -15,21 +15,21 @@ namespace {
 
 constexpr int kMostScans = 500;  // a progressive file has some ten; each goes over the whole picture
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf out{};
   std::array<char, JMSG_LENGTH_MAX> message{};
 
-  Decoder();
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { jpeg_destroy_decompress(&info); }
+  JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+  ~JpegDecoder() { jpeg_destroy_decompress(&info); }
 };
 
 [[noreturn]] void jump(j_common_ptr info) {
-  auto& decoder = *static_cast<Decoder*>(info->client_data);
+  auto& decoder = *static_cast<JpegDecoder*>(info->client_data);
   info->err->format_message(info, decoder.message.data());
   std::longjmp(decoder.out, 1);
 }
@@ -49,7 +49,7 @@ void on_progress(j_common_ptr info) {
   jump(info);
 }
 
-Decoder::Decoder() {
+JpegDecoder::JpegDecoder() {
   info.err = jpeg_std_error(&errors);
   errors.error_exit = jump;
   errors.emit_message = on_message;
@@ -65,7 +65,7 @@ void inks_to_colour(const std::uint8_t* inks, std::uint8_t* colour, std::int64_t
   }
 }
 
-void read_header(Decoder& decoder, std::span<const std::byte> file) {
+void read_header(JpegDecoder& decoder, std::span<const std::byte> file) {
   jpeg_decompress_struct& info = decoder.info;
   jpeg_create_decompress(&info);
   info.progress = &decoder.progress;
@@ -90,7 +90,7 @@ void read_rows(jpeg_decompress_struct& info, Picture& picture, std::uint8_t* lin
 }  // namespace
 
 Picture decode_jpeg(std::span<const std::byte> file, const std::string& source) {
-  Decoder decoder;
+  JpegDecoder decoder;
   const auto fail = [&] { throw Error(cat(source, ": bad JPEG picture: ", decoder.message.data(), ".")); };
   if (!survives(decoder.out, [&] { read_header(decoder, file); })) fail();
   const jpeg_decompress_struct& info = decoder.info;

@@ -12,21 +12,21 @@
 namespace varve::io {
 namespace {
 
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::span<const std::byte> left;
   std::jmp_buf out{};
   char message[200] = "no memory";
 
-  Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngDecoder() = default;
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  auto& decoder = *static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder.message, sizeof decoder.message, "%s", message);
   std::longjmp(decoder.out, 1);
 }
@@ -34,13 +34,13 @@ struct Decoder {
 void on_warning(png_structp, png_const_charp) {}  // a bad comment or colour profile does not spoil the pixels
 
 void on_read(png_structp png, png_bytep to, std::size_t bytes) {
-  auto& left = static_cast<Decoder*>(png_get_io_ptr(png))->left;
+  auto& left = static_cast<PngDecoder*>(png_get_io_ptr(png))->left;
   if (bytes > left.size()) png_error(png, "it ends too early");
   std::memcpy(to, left.data(), bytes);
   left = left.subspan(bytes);
 }
 
-void read_header(Decoder& decoder) {
+void read_header(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
   if (decoder.png == nullptr) std::longjmp(decoder.out, 1);
   decoder.info = png_create_info_struct(decoder.png);
@@ -52,7 +52,7 @@ void read_header(Decoder& decoder) {
   png_read_info(decoder.png, decoder.info);
 }
 
-void set_pixels(Decoder& decoder) {
+void set_pixels(PngDecoder& decoder) {
   // Whatever the file has, 8 bits of grey or colour come out.
   png_set_palette_to_rgb(decoder.png);
   png_set_expand_gray_1_2_4_to_8(decoder.png);
@@ -62,7 +62,7 @@ void set_pixels(Decoder& decoder) {
   png_read_update_info(decoder.png, decoder.info);
 }
 
-void read_rows(Decoder& decoder, png_bytepp rows) {
+void read_rows(PngDecoder& decoder, png_bytepp rows) {
   png_read_image(decoder.png, rows);
   png_read_end(decoder.png, nullptr);
 }
@@ -70,7 +70,7 @@ void read_rows(Decoder& decoder, png_bytepp rows) {
 }  // namespace
 
 Picture decode_png(std::span<const std::byte> file, const std::string& source) {
-  Decoder decoder;
+  PngDecoder decoder;
   decoder.left = file;
   const auto fail = [&](const char* what) { throw Error(cat(source, ": bad PNG picture: ", what, ".")); };
   if (!survives(decoder.out, [&] { read_header(decoder); })) fail(decoder.message);

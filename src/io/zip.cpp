@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint32_t kEntrySignature = 0x02014B50, kLocalSignature = 0x04034B50, kEndSignature = 0x06054B50;
 constexpr std::uint32_t kEnd64Signature = 0x06064B50, kLocator64Signature = 0x07064B50;
-constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // a 32-bit field whose value stands in the 64-bit record
 
 // Bytes of the archive, read only within bounds.
 class View {

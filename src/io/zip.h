@@ -11,6 +11,8 @@
 
 namespace varve::io {
 
+inline constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // a 32-bit field whose value stands in the 64-bit record
+
 struct ZipEntry {
   std::string name;
   std::vector<std::byte> data;

@@ -14,7 +14,6 @@ constexpr std::uint64_t kUtf8Names = 1 << 11;
 constexpr std::uint64_t kStored = 0;
 constexpr std::uint64_t kMidnight = 0;
 constexpr std::uint64_t kFirstDate = 1 << 5 | 1;  // 1 January 1980, the earliest there is
-constexpr std::uint64_t kIn64 = 0xFFFFFFFF;
 
 std::string little_endian(std::uint64_t value, int width) {
   std::string bytes;

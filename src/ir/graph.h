@@ -42,6 +42,7 @@ std::unordered_map<Value, std::vector<Use>, ValueHash> uses(const Graph& graph);
 
 // Throws Error, naming pass and node: inputs defined before use, types as the shape rules say, updates of equal type.
 void verify(const Graph& graph, const std::string& after);
+void verify(const Node& node, const std::string& after);  // one node: its inputs exist, its types follow its shape rule
 
 std::string print(const Graph& graph);     // one line a node
 std::string graphviz(const Graph& graph);  // for dot

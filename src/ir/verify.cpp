@@ -30,6 +30,16 @@ void verify_types(const Node& node, const std::string& after) {
 
 }  // namespace
 
+void verify(const Node& node, const std::string& after) {
+  if (node.op->arity >= 0 && static_cast<int>(node.inputs.size()) != node.op->arity)
+    broken(after, node, cat("takes ", node.op->arity, " inputs, has ", node.inputs.size()));
+  for (const Value& input : node.inputs)
+    if (input.index < 0 || input.index >= static_cast<int>(input.node->types.size()))
+      broken(after, node,
+             cat("reads output ", input.index, " of %", input.node->id, ", which has ", input.node->types.size()));
+  verify_types(node, after);
+}
+
 void verify(const Graph& graph, const std::string& after) {
   std::unordered_set<const Node*> inputs;
   for (const NodePtr& input : graph.inputs) {
@@ -40,13 +50,7 @@ void verify(const Graph& graph, const std::string& after) {
     if (node->op == &input_op() && !inputs.count(node.get()))
       broken(after, *node, "is an input that the graph does not list");
     if (node->op == &constant_op() && !node->slots[0].value()) broken(after, *node, "is a constant without a value");
-    if (node->op->arity >= 0 && static_cast<int>(node->inputs.size()) != node->op->arity)
-      broken(after, *node, cat("takes ", node->op->arity, " inputs, has ", node->inputs.size()));
-    for (const Value& input : node->inputs)
-      if (input.index < 0 || input.index >= static_cast<int>(input.node->types.size()))
-        broken(after, *node,
-               cat("reads output ", input.index, " of %", input.node->id, ", which has ", input.node->types.size()));
-    verify_types(*node, after);
+    verify(*node, after);
   }
   for (const auto& [in, out] : graph.updates) {
     const TensorType& from = graph.outputs[static_cast<std::size_t>(out)].type();

@@ -78,9 +78,8 @@ Graph& Graph::add_step(Step step) {
   if (step.from.empty()) step.from = {known.back()};
   for (const std::string& source : step.from) {
     if (is_known(source)) continue;
-    const std::string guess = nearest(source, known);
     throw Error("graph: step '" + step.name + "' takes its input from '" + source + "', which is no step before it." +
-                (guess.empty() ? "" : " Did you mean '" + guess + "'?"));
+                did_you_mean(source, known));
   }
   if (step.layer && step.from.size() != 1)
     throw Error("graph: step '" + step.name + "' is a layer and takes one input, got " +

@@ -42,10 +42,10 @@ Tensor to_foreign(const Tensor& ours, const ForeignLayout& layout) {
 
 Tensor from_foreign(const Tensor& theirs, const ForeignLayout& layout) {
   if (is_conv(layout)) return transpose(theirs, second_to_last(theirs.rank()));
-  const Tensor turned = layout.kind == ForeignLayout::transposed ? transpose(theirs) : theirs;
-  if (!layout.flattened.rank()) return turned;
+  const Tensor matrix = layout.kind == ForeignLayout::transposed ? transpose(theirs) : theirs;
+  if (!layout.flattened.rank()) return matrix;
   const Shape& image = layout.flattened;
-  return reorder(turned, {image[2], image[0], image[1]}, {1, 2, 0});
+  return reorder(matrix, {image[2], image[0], image[1]}, {1, 2, 0});
 }
 
 Shape foreign_shape(const Shape& ours, const ForeignLayout& layout) { return to_foreign(zeros(ours), layout).shape(); }

@@ -167,8 +167,7 @@ Initializer by_name(const std::string& name) {
     if (candidate == name) return make();
     names.push_back(candidate);
   }
-  const std::string guess = nearest(name, names);
-  throw Error("unknown initialiser '" + name + "'." + (guess.empty() ? "" : " Did you mean '" + guess + "'?"));
+  throw Error("unknown initialiser '" + name + "'." + did_you_mean(name, names));
 }
 
 }  // namespace varve::nn::init

@@ -57,9 +57,8 @@ void remember_pattern(Module::State& state, const Module::State::Pattern& patter
   if (set_trainable(state, pattern) == 0 && built) {
     std::vector<std::string> paths;
     each_entry(state, [&](const std::string& path, const auto&) { paths.push_back(path); });
-    const std::string guess = nearest(pattern.text, paths);
     throw Error((pattern.trainable ? "unfreeze: no parameter matches '" : "freeze: no parameter matches '") +
-                pattern.text + "'." + (guess.empty() ? "" : " Did you mean '" + guess + "'?"));
+                pattern.text + "'." + did_you_mean(pattern.text, paths));
   }
   state.patterns.push_back(pattern);
 }
@@ -117,11 +116,8 @@ Variable Module::variable(const std::string& path) const {
     if (known == path) found = entry.variable;
   });
   if (found.state()) return found;
-  const std::string guess = nearest(path, paths);
   throw Error(kind() + ": has no variable '" + path + "'." +
-              (!guess.empty() ? " Did you mean '" + guess + "'?"
-               : built()      ? ""
-                              : " Its variables are made by build({…}) or by the first batch."));
+              did_you_mean(path, paths, built() ? "" : " Its variables are made by build({…}) or by the first batch."));
 }
 
 void Module::freeze(const std::string& pattern) { remember_pattern(*state_, {pattern, false}, built()); }

@@ -1,6 +1,7 @@
 // Operators that leave values as they are: conversion of the type, and marks on the graph.
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -14,15 +15,6 @@ std::vector<TensorType> same_types(const Call& call) { return call.in; }
 std::optional<Layout> same_layout(const Call&, const Layout& in, const TensorType&) { return in; }
 
 std::vector<Tensor> pass_gradient(const Vjp& v) { return {v.dy}; }
-
-Cost moves_only(const Call& call, const std::vector<TensorType>& out) {
-  Cost cost;
-  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
-  for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
-  return cost;
-}
-
-Cost costs_nothing(const Call&, const std::vector<TensorType>&) { return {}; }
 
 std::vector<TensorType> cast_shape(const Call& call) { return {{call.attrs.dtype("dtype"), call.in[0].shape}}; }
 

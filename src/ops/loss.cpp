@@ -1,6 +1,7 @@
 // Losses: one value for each element or row, then mean or sum.
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -61,8 +62,6 @@ Cost cross_entropy_cost(const Call& call, const std::vector<TensorType>& out) {
 }
 
 // Exponentials and differences of near numbers are taken in f32 at least.
-Tensor widened(const Tensor& x) { return x.dtype() == f64 ? x : x.to(f32); }
-
 std::vector<Tensor> cross_entropy_by_log_softmax(const std::vector<Tensor>& in, const Attrs&) {
   const Tensor chosen = take_along_axis(log_softmax(widened(in[0])), expand_dims(in[1], -1), -1);
   return {(-reshape(chosen, in[1].shape())).to(in[0].dtype())};

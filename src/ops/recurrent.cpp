@@ -23,10 +23,6 @@ Tensor before_steps(const Tensor& h0, const Tensor& y) {
   return concat({expand_dims(h0, 0), y.slice({{0, y.dim(0) - 1}})}, 0);
 }
 
-Tensor flowing(const Vjp& v, std::size_t output) {
-  return v.dys[output].defined() ? v.dys[output] : zeros(v.out[output].shape(), v.out[output].dtype());
-}
-
 Tensor hidden_gradient(const Tensor& h0, const Tensor& y, const Tensor& d) {
   const std::int64_t steps = d.dim(0), width = h0.dim(1), columns = d.dim(2);
   if (steps == 0) return zeros({width, columns}, d.dtype());

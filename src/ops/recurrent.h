@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "ops/shared.h"
 #include "varve/ops.h"
 
 namespace varve {
@@ -26,8 +27,6 @@ Tensor active(const Tensor& lengths, const Tensor& t);
 Tensor masked(const Tensor& active, const Tensor& then, const Tensor& otherwise);
 // h before each step: h0, y[0], …, y[T-2].
 Tensor before_steps(const Tensor& h0, const Tensor& y);
-// What flows into an output, or zeros.
-Tensor flowing(const Vjp& v, std::size_t output);
 // Σ_t h_{t-1}ᵀ·d_t: one product over time and batch together      h0 [B,H], y [T,B,H], d [T,B,G·H]
 Tensor hidden_gradient(const Tensor& h0, const Tensor& y, const Tensor& d);
 // Gradients of a record's inputs through its decomposition, for what its own rule does not cover.

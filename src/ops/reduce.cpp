@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -248,7 +249,6 @@ std::vector<Tensor> sorted(const char* caller, const Tensor& x, std::int64_t axi
 }
 
 // Where sums of squares or exponentials would round or overflow: 16-bit types and integers go to f32.
-Tensor widened(const Tensor& x) { return x.dtype() == f64 ? x : x.to(f32); }
 Tensor narrowed(const Tensor& result, const Tensor& x) {
   return is_floating(x.dtype()) ? result.to(x.dtype()) : result;
 }

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/autodiff.h"
 #include "varve/error.h"
@@ -129,11 +130,6 @@ std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>&
                     {"length", length},
                     {"reverse", reverse}};
   return record(scan_op.record(), joined(joined(carry, xs), region.captured()), attrs, std::move(extras));
-}
-
-// What flows into an output, or zeros.
-Tensor flowing(const Vjp& v, std::size_t output) {
-  return v.dys[output].defined() ? v.dys[output] : zeros(v.out[output].shape(), v.out[output].dtype());
 }
 
 // The backward body: runs the forward body again from the carries it started with, and pulls its gradients.

@@ -4,19 +4,12 @@
 #include "base/text.h"
 #include "ops/families.h"
 #include "ops/shape_view.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
 namespace varve {
 namespace {
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-Cost moves_only(const Call& call, const std::vector<TensorType>& out) {
-  Cost cost{0, static_cast<double>(out[0].bytes())};
-  for (const TensorType& type : call.in) cost.bytes += static_cast<double>(type.bytes());
-  return cost;
-}
 
 // ---- pad: attributes before, after (for every axis), value
 

@@ -1,5 +1,6 @@
 // Shape operators that move nothing: other sizes, strides and offset over the same elements.
 #include "ops/shape_view.h"
+#include "ops/shared.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,10 +11,6 @@
 
 namespace varve {
 namespace {
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-Cost costs_nothing(const Call&, const std::vector<TensorType>&) { return {}; }
 
 // ---- reshape: attribute shape
 

@@ -1,6 +1,7 @@
 // Activations along an axis.
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/shared.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -23,8 +24,6 @@ Cost softmax_cost(const Call& call, const std::vector<TensorType>& out) {
 ReduceOptions along(const Attrs& attrs) { return {.axes = Axes{attrs.integer("axis")}, .keep = true}; }
 
 // Sums of many exponentials need more digits than 16 bits have.
-Tensor widened(const Tensor& x) { return x.dtype() == f64 ? x : x.to(f32); }
-
 // Less the maximum, so that the largest exponential is 1 and none overflows.
 std::vector<Tensor> softmax_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
   if (in[0].numel() == 0) return {identity(in[0])};

@@ -37,8 +37,7 @@ const OpRecord& find_operator(const std::string& name) {
     if (op->name == name) return *op;
     names.push_back(op->name);
   }
-  const std::string meant = nearest(name, names);
-  throw Error(cat("unknown operator '", name, "'.", meant.empty() ? "" : cat(" Did you mean '", meant, "'?")));
+  throw Error(cat("unknown operator '", name, "'.", did_you_mean(name, names)));
 }
 
 // An operator that is just one primitive of its inputs, in their order, computes that primitive.

@@ -40,8 +40,7 @@ bool to_flag(const std::string& what, double value) {
 }
 
 void throw_unknown(const std::string& what, const std::string& word, const std::vector<std::string>& known) {
-  std::string message = what + " \"" + word + "\" is not known.";
-  if (const std::string near = nearest(word, known); !near.empty()) message += " Did you mean \"" + near + "\"?";
+  std::string message = what + " '" + word + "' is not known." + did_you_mean(word, known);
   message += known.empty() ? " There are none" : " There are: ";
   for (std::size_t i = 0; i < known.size(); ++i) message += (i == 0 ? "" : ", ") + known[i];
   throw Error(message + ".");

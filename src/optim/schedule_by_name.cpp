@@ -5,14 +5,14 @@
 namespace varve::optim {
 namespace {
 
-struct Record {
+struct ScheduleRecord {
   std::string name;
   std::vector<std::string> options;
   std::function<Schedule(const NamedNumbers&)> make;
 };
 
 template <class Options>
-Record record(const char* name, Fields<Options> fields, std::function<Schedule(const Options&)> make) {
+ScheduleRecord schedule_record(const char* name, Fields<Options> fields, std::function<Schedule(const Options&)> make) {
   return {name, names_of(fields), [=](const NamedNumbers& given) {
             Options options;
             for (const auto& [key, value] : given) {
@@ -52,29 +52,29 @@ Schedule make_milestones(const NamedNumbers& given) {
   return milestones(epochs, factor);
 }
 
-const std::vector<Record>& table() {
-  static const std::vector<Record> records = {
+const std::vector<ScheduleRecord>& schedules() {
+  static const std::vector<ScheduleRecord> records = {
       {"constant", {}, make_constant},
-      record<StepOptions>(
+      schedule_record<StepOptions>(
           "step_decay",
           {{"every", &StepOptions::every}, {"factor", &StepOptions::factor}, {"after", &StepOptions::after}},
           step_decay),
-      record<ExponentialOptions>("exponential", {{"factor", &ExponentialOptions::factor}},
-                                 [](const ExponentialOptions& o) { return exponential(o.factor); }),
+      schedule_record<ExponentialOptions>("exponential", {{"factor", &ExponentialOptions::factor}},
+                                          [](const ExponentialOptions& o) { return exponential(o.factor); }),
       {"milestones", {"epochs", "factor"}, make_milestones},
-      record<CosineOptions>("cosine", {{"final", &CosineOptions::final}}, cosine),
-      record<OneCycleOptions>(
+      schedule_record<CosineOptions>("cosine", {{"final", &CosineOptions::final}}, cosine),
+      schedule_record<OneCycleOptions>(
           "one_cycle",
           {{"rise", &OneCycleOptions::rise}, {"start", &OneCycleOptions::start}, {"end", &OneCycleOptions::end}},
           one_cycle),
-      record<PolynomialOptions>("polynomial", {{"power", &PolynomialOptions::power}},
-                                [](const PolynomialOptions& o) { return polynomial(o.power); }),
-      record<PlateauOptions>("plateau",
-                             {{"patience", &PlateauOptions::patience},
-                              {"factor", &PlateauOptions::factor},
-                              {"threshold", &PlateauOptions::threshold},
-                              {"least", &PlateauOptions::least}},
-                             plateau),
+      schedule_record<PolynomialOptions>("polynomial", {{"power", &PolynomialOptions::power}},
+                                         [](const PolynomialOptions& o) { return polynomial(o.power); }),
+      schedule_record<PlateauOptions>("plateau",
+                                      {{"patience", &PlateauOptions::patience},
+                                       {"factor", &PlateauOptions::factor},
+                                       {"threshold", &PlateauOptions::threshold},
+                                       {"least", &PlateauOptions::least}},
+                                      plateau),
   };
   return records;
 }
@@ -82,17 +82,17 @@ const std::vector<Record>& table() {
 }  // namespace
 
 Schedule schedule_by_name(const std::string& name, const NamedNumbers& options) {
-  return find_record(table(), "schedule", name).make(options);
+  return find_record(schedules(), "schedule", name).make(options);
 }
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> all;
-  for (const Record& record : table()) all.push_back(record.name);
+  for (const ScheduleRecord& record : schedules()) all.push_back(record.name);
   return all;
 }
 
 std::vector<std::string> schedule_options_of(const std::string& name) {
-  return find_record(table(), "schedule", name).options;
+  return find_record(schedules(), "schedule", name).options;
 }
 
 }  // namespace varve::optim

@@ -71,7 +71,7 @@ const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_
     } catch (const OutOfMemory& error) {
       throw OutOfMemory(cat(error.what(), " The program '", options_.name, "' needs ",
                             human_bytes(program.arena_bytes()),
-                            " for values on the way; the largest: ", largest_values(program.plan()), "."));
+                            " for intermediate values; the largest: ", largest_values(program.plan()), "."));
     }
   }
   program.run(args, arena_, results_, seconds);

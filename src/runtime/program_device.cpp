@@ -148,7 +148,7 @@ void Program::replay() {
     if (known == recorded_.end()) {
       if (recorded_.size() == kMostRecordings) recorded_.erase(recorded_.begin());
       recorded_.push_back({bound_, execution_->record()});
-      if (runs_ == 2) where_->release_unused();  // what the first run tried ways and set libraries up in
+      if (runs_ == 2) where_->release_unused();  // what the first run measured algorithms and set libraries up in
       known = std::prev(recorded_.end());
     } else if (std::next(known) != recorded_.end()) {
       std::rotate(known, std::next(known), recorded_.end());

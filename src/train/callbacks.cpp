@@ -70,11 +70,10 @@ class EarlyStopper : public Callback {
       if (each == name) return;
       names.push_back(each);
     }
-    const std::string close = nearest(name, names);
     std::string known;
     for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-    throw Error("early_stopping: no value is named '" + name + "'. " +
-                (close.empty() ? "Known: " + known + "." : "Did you mean '" + close + "'?"));
+    throw Error("early_stopping: no value is named '" + name + "'." +
+                did_you_mean(name, names, " Known: " + known + "."));
   }
 
   EarlyStopping options_;

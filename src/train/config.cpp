@@ -36,7 +36,7 @@ void read_train(Config& config, const Value& train, const std::string& file) {
   if (train.kind != Value::table) Place{file, "train"}.expected(train, "a table");
   for (const auto& [key, value] : train.fields) {
     const KeyRow* row = find_row(key);
-    if (!row) Place{file, "train"}.fail(value, "unknown key '" + key + "'." + text::did_you_mean(key, row_names()));
+    if (!row) Place{file, "train"}.fail(value, "unknown key '" + key + "'." + did_you_mean(key, row_names()));
     row->set(config, value, {file, key});
   }
 }
@@ -107,8 +107,7 @@ Value value_of(const std::string& word, const KeyRow* row) {
     known.insert(known.end(), sizes.begin(), sizes.end());
     known.push_back("classes");
   }
-  throw Error("unknown key '" + key + "'." + text::did_you_mean(key, known) +
-              (nearest(key, known).empty() ? " `varve schema` lists the keys." : ""));
+  throw Error("unknown key '" + key + "'." + did_you_mean(key, known, " `varve schema` lists the keys."));
 }
 
 void set_inside(Config& config, const KeyRow& row, const std::string& field, const Value& value) {
@@ -171,8 +170,8 @@ Config config_from_toml(const std::string& text, const std::string& name, const 
   for (const auto& [key, value] : document.fields)
     if (std::find(kTopKeys.begin(), kTopKeys.end(), key) == kTopKeys.end()) {
       const bool inside = find_row(key) != nullptr;
-      Place{name, ""}.fail(value, "unknown key '" + key + "'." +
-                                      (inside ? " It belongs under [train]." : text::did_you_mean(key, kTopKeys)));
+      Place{name, ""}.fail(
+          value, "unknown key '" + key + "'." + (inside ? " It belongs under [train]." : did_you_mean(key, kTopKeys)));
     }
   Config config;
   config.name = fs::path(name).filename().string();

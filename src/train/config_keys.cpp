@@ -111,10 +111,10 @@ void check_data(const Named& named) {
     for (const auto& option : named.options)
       if (std::find(entry.options.begin(), entry.options.end(), option.first) == entry.options.end())
         throw Error("data set '" + named.name + "' has no option '" + option.first + "'." +
-                    text::did_you_mean(option.first, entry.options));
+                    did_you_mean(option.first, entry.options));
     return;
   }
-  throw Error("unknown data set '" + named.name + "'." + text::did_you_mean(named.name, known) +
+  throw Error("unknown data set '" + named.name + "'." + did_you_mean(named.name, known) +
               " `varve datasets` lists them; folder:PATH, csv:PATH, chars:PATH and npz:PATH read your own.");
 }
 

@@ -14,8 +14,8 @@ using page::fixed;
 using page::general;
 using page::shortened;
 
-constexpr std::size_t kMostClasses = 100;  // beyond that cells are too small to see
-constexpr std::size_t kMostNumbers = 24;   // classes whose cells have room for a count
+constexpr std::size_t kMostShownClasses = 100;  // beyond that cells are too small to see
+constexpr std::size_t kMostNumbers = 24;        // classes whose cells have room for a count
 constexpr std::size_t kLabelCharacters = 14;
 
 std::string at(double value) { return fixed(value, 1); }
@@ -108,7 +108,7 @@ std::string confusion_svg(const std::vector<double>& counts, const std::vector<s
   const Matrix matrix = lay_out(counts, classes);
   if (matrix.size * matrix.size != counts.size())
     throw Error("confusion_svg: " + std::to_string(counts.size()) + " counts are not those of a square matrix.");
-  if (matrix.size == 0 || matrix.size > kMostClasses) return "";
+  if (matrix.size == 0 || matrix.size > kMostShownClasses) return "";
   const double side = matrix.cell * static_cast<double>(matrix.size);
   const std::string width = at(matrix.left + side + 8), height = at(matrix.top + side + 8);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + width + " " + height +

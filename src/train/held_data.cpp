@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
-class Numbers final : public data::Source {
+class RowNumbers final : public data::Source {
  public:
-  explicit Numbers(std::int64_t size) : size_(size) {}
+  explicit RowNumbers(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
   TensorType x() const override { return {i32, {}}; }
   TensorType y() const override { return {i32, {}}; }
@@ -29,7 +29,7 @@ class Numbers final : public data::Source {
 }  // namespace
 
 HeldData::HeldData(const Tensor& x, const Tensor& y)
-    : x_("held.x", x, false), y_("held.y", y, false), rows_(std::make_shared<Numbers>(x.dim(0)), {}) {}
+    : x_("held.x", x, false), y_("held.y", y, false), rows_(std::make_shared<RowNumbers>(x.dim(0)), {}) {}
 
 std::optional<HeldData> HeldData::of(const data::Dataset& dataset, const std::function<bool()>& go_on) {
   const auto bytes = static_cast<std::int64_t>(dataset.x().bytes() + dataset.y().bytes());  // of a sample

@@ -59,11 +59,9 @@ Loss loss_by_name(const std::string& name) {
     if (loss.name == name) return loss;
     names.push_back(loss.name);
   }
-  const std::string close = nearest(name, names);
   std::string known;
   for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-  throw Error("unknown loss '" + name + "'. " + (close.empty() ? "" : "Did you mean '" + close + "'? ") +
-              "Known: " + known + ".");
+  throw Error("unknown loss '" + name + "'." + did_you_mean(name, names) + " Known: " + known + ".");
 }
 
 }  // namespace varve::train

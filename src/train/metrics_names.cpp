@@ -24,11 +24,9 @@ Metric metric_by_name(const std::string& name) {
     const auto [rest, error] = std::from_chars(name.data() + 3, end, k);
     if (error == std::errc() && rest == end && k > 0) return top_k_accuracy(k);
   }
-  const std::string close = nearest(name, names);
   std::string known;
   for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-  throw Error("unknown metric '" + name + "'. " + (close.empty() ? "" : "Did you mean '" + close + "'? ") +
-              "Known: " + known + ".");
+  throw Error("unknown metric '" + name + "'." + did_you_mean(name, names) + " Known: " + known + ".");
 }
 
 std::vector<Metric> metrics_for(const std::string& loss, const TensorType& target) {

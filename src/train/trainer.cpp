@@ -256,7 +256,7 @@ bool Trainer::train_epoch() {
     try {
       train_batch(*step_, batch, totals);
     } catch (const OutOfMemory&) {
-      if (!held_ || began_) throw;  // later, gradients that were added up for a step would be lost
+      if (!held_ || began_) throw;  // later, gradients that were accumulated for a step would be lost
       let_data_go();
       return train_epoch();
     }

@@ -16,7 +16,7 @@ class DenseLayer : public nn::Sequential {
   std::string kind() const override { return "dense_layer"; }
 };
 
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer densenet_network(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const std::int64_t growth = s.whole("growth", 32, 1 << 12);
   std::int64_t channels = 2 * growth;
@@ -53,7 +53,7 @@ std::vector<Entry> densenet() {
            .parameters = 7978856,
            .smallest = {32, 32, 3},
            .sizes = {"growth"},
-           .make = network}};
+           .make = densenet_network}};
 }
 
 }  // namespace varve::zoo

@@ -10,7 +10,7 @@ struct Dense {
   nn::Activation activation = nn::relu;
 };
 
-nn::Layer network(const Dense& sizes) {
+nn::Layer dense_network(const Dense& sizes) {
   nn::Sequential all(std::vector<nn::Layer>{nn::layer(nn::flatten())});
   for (const std::int64_t width : sizes.hidden) all.push(nn::dense(width, {.activation = sizes.activation}));
   all.push(nn::dense(sizes.classes));
@@ -29,18 +29,18 @@ Entry fcn(const std::string& name, int hidden, std::int64_t parameters) {
           .make = [hidden](const auto& given) {
             const Sizes s(given);
             const auto depth = static_cast<std::size_t>(s.whole("depth", hidden, 1000));
-            return network({.hidden = std::vector<std::int64_t>(depth, s.whole("width", 2048)),
-                            .classes = s.classes(26752),
-                            .activation = nn::sigmoid});
+            return dense_network({.hidden = std::vector<std::int64_t>(depth, s.whole("width", 2048)),
+                                  .classes = s.classes(26752),
+                                  .activation = nn::sigmoid});
           }};
 }
 
 nn::Layer scaling(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const auto depth = static_cast<std::size_t>(s.whole("depth", 2, 1000));
-  return network({.hidden = std::vector<std::int64_t>(depth, s.whole("width", 256)),
-                  .classes = s.classes(10),
-                  .activation = s.flag("tanh", false) ? nn::tanh : nn::relu});
+  return dense_network({.hidden = std::vector<std::int64_t>(depth, s.whole("width", 256)),
+                        .classes = s.classes(10),
+                        .activation = s.flag("tanh", false) ? nn::tanh : nn::relu});
 }
 
 // Its output has the shape of its input.
@@ -71,7 +71,7 @@ validation = 0.2
           .sizes = {"width"},
           .make = [](const auto& given) {
             const std::int64_t width = Sizes(given).whole("width", 512);
-            return network({.hidden = {width, width}, .classes = Sizes(given).classes(10)});
+            return dense_network({.hidden = {width, width}, .classes = Sizes(given).classes(10)});
           }};
 }
 
@@ -120,7 +120,7 @@ epochs = 5
 batch = 128
 validation = 0.1
 )",
-          .make = [](const auto& given) { return network({.hidden = {}, .classes = Sizes(given).classes(10)}); }};
+          .make = [](const auto& given) { return dense_network({.hidden = {}, .classes = Sizes(given).classes(10)}); }};
 }
 
 }  // namespace

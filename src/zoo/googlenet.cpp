@@ -19,7 +19,7 @@ nn::Graph block(const Widths& w) {
        {named("branch4", nn::sequential(nn::max_pool2d(3, {.stride = 1, .padding = 1}), basic_conv(w.pool)))}});
 }
 
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer googlenet_network(const std::map<std::string, double>& given) {
   const nn::Pool2dOptions halve = {.stride = 2, .ceil_mode = true};
   nn::Sequential all;
   all.push(basic_conv(64, {.kernel = 7, .stride = 2, .padding = 3}), "conv1");
@@ -51,7 +51,7 @@ std::vector<Entry> googlenet() {
            .input = {224, 224, 3},
            .parameters = 6624904,
            .smallest = {32, 32, 3},
-           .make = network}};
+           .make = googlenet_network}};
 }
 
 }  // namespace varve::zoo

@@ -5,7 +5,7 @@ namespace varve::zoo {
 namespace {
 
 // Norms first, learnt positions, and the embedding's table again as the output layer.
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer gpt_network(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const std::int64_t width = s.whole("width", 512), layers = s.whole("layers", 6, 1000);
   const double dropout = s.share("dropout", 0);
@@ -40,7 +40,7 @@ epochs = 10
 batch = 16
 )",
            .sizes = {"vocabulary", "width", "layers", "heads", "context", "dropout"},
-           .make = network}};
+           .make = gpt_network}};
 }
 
 }  // namespace varve::zoo

@@ -67,7 +67,7 @@ nn::Graph block_e() {
   return g;
 }
 
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer inception_network(const std::map<std::string, double>& given) {
   nn::Sequential all;
   all.push(basic_conv(32, {.kernel = 3, .stride = 2, .padding = nn::valid}), "Conv2d_1a_3x3")
       .push(basic_conv(32, {.padding = nn::valid}), "Conv2d_2a_3x3");
@@ -92,7 +92,7 @@ std::vector<Entry> inception() {
            .input = {299, 299, 3},
            .parameters = 23834568,
            .smallest = {75, 75, 3},
-           .make = network}};
+           .make = inception_network}};
 }
 
 }  // namespace varve::zoo

@@ -18,7 +18,7 @@ nn::Sequential depthwise_norm(std::int64_t stride, const nn::Activation& activat
   return nn::sequential(plain_depthwise({.stride = stride, .padding = 1}), nn::batch_norm({.activation = activation}));
 }
 
-nn::Layer version1(const std::map<std::string, double>& given) {
+nn::Layer mobilenet1(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const double factor = s.factor("multiplier", 1);
   struct Pair {
@@ -64,7 +64,7 @@ class InvertedResidual : public nn::Module {
   nn::Sequential conv_;
 };
 
-nn::Layer version2(const std::map<std::string, double>& given) {
+nn::Layer mobilenet2(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const double factor = s.factor("multiplier", 1);
   struct Stage {
@@ -97,14 +97,14 @@ std::vector<Entry> mobilenet() {
            .parameters = 4231976,
            .smallest = {32, 32, 3},
            .sizes = {"multiplier"},
-           .make = version1},
+           .make = mobilenet1},
           {.name = "mobilenet2",
            .doc = "MobileNet v2, multiplier 1 (Sandler et al. 2018); children named as in torchvision",
            .input = {224, 224, 3},
            .parameters = 3504872,
            .smallest = {32, 32, 3},
            .sizes = {"multiplier"},
-           .make = version2}};
+           .make = mobilenet2}};
 }
 
 }  // namespace varve::zoo

@@ -65,9 +65,7 @@ const Entry& find(const std::string& name) {
     if (entry.name == name) return entry;
     names.push_back(entry.name);
   }
-  const std::string close = nearest(name, names);
-  throw Error("zoo: there is no network '" + name + "'." +
-              (close.empty() ? " `varve zoo` lists them." : " Did you mean '" + close + "'?"));
+  throw Error("zoo: there is no network '" + name + "'." + did_you_mean(name, names, " `varve zoo` lists them."));
 }
 
 nn::Layer make(const std::string& name, const std::map<std::string, double>& sizes) {
@@ -76,11 +74,9 @@ nn::Layer make(const std::string& name, const std::map<std::string, double>& siz
   known.push_back("classes");
   for (const auto& [key, value] : sizes) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string close = nearest(key, known);
     std::string all;
     for (const std::string& size : known) all += (all.empty() ? "" : ", ") + size;
-    throw Error("zoo: " + name + " has no size '" + key + "'." +
-                (close.empty() ? " It has " + all + "." : " Did you mean '" + close + "'?"));
+    throw Error("zoo: " + name + " has no size '" + key + "'." + did_you_mean(key, known, " It has " + all + "."));
   }
   return entry.make(sizes);
 }

@@ -72,7 +72,7 @@ struct Design {
   bool bottleneck = false;
 };
 
-Entry imagenet(const std::string& name, const Design& design, std::int64_t parameters) {
+Entry resnet_entry(const std::string& name, const Design& design, std::int64_t parameters) {
   return {.name = name,
           .doc = "ResNet-" + name.substr(6) + " v1, the stride in the 3×3 (He et al. 2016); named as in torchvision",
           .input = {224, 224, 3},
@@ -136,11 +136,11 @@ validation = 0.1
 }  // namespace
 
 std::vector<Entry> resnet() {
-  return {imagenet("resnet18", {{2, 2, 2, 2}}, 11689512),
-          imagenet("resnet34", {{3, 4, 6, 3}}, 21797672),
-          imagenet("resnet50", {{3, 4, 6, 3}, true}, 25557032),
-          imagenet("resnet101", {{3, 4, 23, 3}, true}, 44549160),
-          imagenet("resnet152", {{3, 8, 36, 3}, true}, 60192808),
+  return {resnet_entry("resnet18", {{2, 2, 2, 2}}, 11689512),
+          resnet_entry("resnet34", {{3, 4, 6, 3}}, 21797672),
+          resnet_entry("resnet50", {{3, 4, 6, 3}, true}, 25557032),
+          resnet_entry("resnet101", {{3, 4, 23, 3}, true}, 44549160),
+          resnet_entry("resnet152", {{3, 8, 36, 3}, true}, 60192808),
           cifar("resnet20", 3, 269722),
           cifar("resnet56", 9, 853018)};
 }

@@ -70,7 +70,7 @@ class Seq2Seq : public nn::Module {
 
 constexpr std::int64_t kSource = 20, kTarget = 20;
 
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer seq2seq_network(const std::map<std::string, double>& given) {
   const Sizes s(given);
   return nn::layer(Seq2Seq({.source = s.whole("source", kSource),
                             .vocabulary = s.whole("vocabulary", s.classes(10000), 1 << 24),
@@ -90,7 +90,7 @@ std::vector<Entry> seq2seq() {
            .parameters = 8610832,
            .smallest = {kSource + 4},
            .sizes = {"source", "vocabulary", "width", "lstm"},
-           .make = network}};
+           .make = seq2seq_network}};
 }
 
 }  // namespace varve::zoo

@@ -36,7 +36,7 @@ nn::Graph unit1(const Unit& u, bool first) {
   return g;
 }
 
-nn::Layer version1(const std::map<std::string, double>& given) {
+nn::Layer shufflenet1(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const std::int64_t groups = 3;
   const int repeats[] = {4, 8, 4};
@@ -84,7 +84,7 @@ class Unit2 : public nn::Module {
   nn::Function shuffle_;
 };
 
-nn::Layer version2(const std::map<std::string, double>& given) {
+nn::Layer shufflenet2(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const int repeats[] = {4, 8, 4};
   nn::Sequential all;
@@ -108,13 +108,13 @@ std::vector<Entry> shufflenet() {
            .input = {224, 224, 3},
            .parameters = 1865728,
            .smallest = {32, 32, 3},
-           .make = version1},
+           .make = shufflenet1},
           {.name = "shufflenet2",
            .doc = "ShuffleNet v2, 1× (Ma et al. 2018); children named as in torchvision",
            .input = {224, 224, 3},
            .parameters = 2278604,
            .smallest = {32, 32, 3},
-           .make = version2}};
+           .make = shufflenet2}};
 }
 
 }  // namespace varve::zoo

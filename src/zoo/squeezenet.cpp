@@ -37,7 +37,7 @@ nn::Sequential features11() {
   return f;
 }
 
-nn::Layer network(nn::Sequential features, std::int64_t classes) {
+nn::Layer squeezenet_network(nn::Sequential features, std::int64_t classes) {
   nn::Sequential head, all;
   head.push(nn::dropout(0.5), "0");
   head.push(nn::conv2d(classes, {.kernel = 1, .activation = nn::relu, .weight_init = nn::init::normal(0.01)}), "1");
@@ -53,7 +53,7 @@ Entry entry(const std::string& name, const std::string& version, nn::Sequential 
           .input = {224, 224, 3},
           .parameters = parameters,
           .smallest = std::move(smallest),
-          .make = [features](const auto& given) { return network(features(), Sizes(given).classes(1000)); }};
+          .make = [features](const auto& given) { return squeezenet_network(features(), Sizes(given).classes(1000)); }};
 }
 
 }  // namespace

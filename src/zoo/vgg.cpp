@@ -27,7 +27,7 @@ nn::Sequential features(const Vgg& vgg, std::int64_t width) {
   return all;
 }
 
-nn::Layer network(nn::Sequential features, nn::Sequential classifier) {
+nn::Layer vgg_network(nn::Sequential features, nn::Sequential classifier) {
   nn::Sequential all;
   all.push(std::move(features), "features");
   all.push(nn::flatten(), "flatten");
@@ -35,7 +35,7 @@ nn::Layer network(nn::Sequential features, nn::Sequential classifier) {
   return nn::layer(std::move(all));
 }
 
-Entry imagenet(const std::string& name, const Vgg& vgg, std::int64_t parameters) {
+Entry vgg_entry(const std::string& name, const Vgg& vgg, std::int64_t parameters) {
   return {.name = name,
           .doc = "VGG-" + name.substr(3) + " (Simonyan and Zisserman 2015); children named as in torchvision",
           .input = {224, 224, 3},
@@ -49,7 +49,7 @@ Entry imagenet(const std::string& name, const Vgg& vgg, std::int64_t parameters)
             head.push(nn::dense(64 * width, {.activation = nn::relu}), "0").push(nn::dropout(0.5), "2");
             head.push(nn::dense(64 * width, {.activation = nn::relu}), "3").push(nn::dropout(0.5), "5");
             head.push(nn::dense(s.classes(1000)), "6");
-            return network(features(vgg, width), std::move(head));
+            return vgg_network(features(vgg, width), std::move(head));
           }};
 }
 
@@ -66,19 +66,19 @@ Entry cifar(const std::string& name, const Vgg& vgg, std::int64_t parameters, co
           .make = [vgg](const auto& given) {
             const Sizes s(given);
             const std::int64_t width = s.whole("width", 64, 1 << 12);
-            return network(features(vgg, width),
-                           nn::sequential(nn::dense(8 * width, {.activation = nn::relu}),
-                                          nn::dense(8 * width, {.activation = nn::relu}), nn::dense(s.classes(10))));
+            return vgg_network(features(vgg, width), nn::sequential(nn::dense(8 * width, {.activation = nn::relu}),
+                                                                    nn::dense(8 * width, {.activation = nn::relu}),
+                                                                    nn::dense(s.classes(10))));
           }};
 }
 
 }  // namespace
 
 std::vector<Entry> vgg() {
-  return {imagenet("vgg11", {{1, 1, 2, 2, 2}}, 132863336),
-          imagenet("vgg13", {{2, 2, 2, 2, 2}}, 133047848),
-          imagenet("vgg16", {{2, 2, 3, 3, 3}}, 138357544),
-          imagenet("vgg19", {{2, 2, 4, 4, 4}}, 143667240),
+  return {vgg_entry("vgg11", {{1, 1, 2, 2, 2}}, 132863336),
+          vgg_entry("vgg13", {{2, 2, 2, 2, 2}}, 133047848),
+          vgg_entry("vgg16", {{2, 2, 3, 3, 3}}, 138357544),
+          vgg_entry("vgg19", {{2, 2, 4, 4, 4}}, 143667240),
           cifar("vgg16-cifar", {{2, 2, 3, 3, 3}}, 15245130, "1e-4"),
           cifar("vgg16-bn-cifar", {{2, 2, 3, 3, 3}, true}, 15253578, "1e-3")};
 }

@@ -29,7 +29,7 @@ nn::Residual middle(std::int64_t width) {
   return nn::residual(std::move(body));
 }
 
-nn::Layer network(const std::map<std::string, double>& given) {
+nn::Layer xception_network(const std::map<std::string, double>& given) {
   const Sizes s(given);
   const std::int64_t middles = s.whole("middle", 8, 1000);
   nn::Sequential all;
@@ -51,7 +51,7 @@ std::vector<Entry> xception() {
            .parameters = 22855952,
            .smallest = {35, 35, 3},
            .sizes = {"middle"},
-           .make = network}};
+           .make = xception_network}};
 }
 
 }  // namespace varve::zoo

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "text_checks.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
 
 namespace varve {
 namespace {
+
+using test::contains;
 
 using Floats = std::vector<float>;
 using Tensors = std::vector<Tensor>;
@@ -16,8 +19,6 @@ const Tensor& sample() {
   static const Tensor a = tensor({{1.f, 2.f}, {3.f, 4.f}});
   return a;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 class OnEachDevice : public testing::TestWithParam<const char*> {
  protected:

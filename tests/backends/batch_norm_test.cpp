@@ -1,7 +1,7 @@
 // Batch norm of the CPU backend against the textbook in double: odd sizes, far from zero, in place.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/tile/batch_norm_kernels.h"
+#include "backends/cpu/norm/batch_norm_kernels.h"
 #include "backends/tile_run.h"
 #include "base/threads.h"
 

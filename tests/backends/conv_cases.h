@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/conv_shape.h"
-#include "backends/cpu/plain/biased_conv.h"
+#include "backends/cpu/conv/biased_conv.h"
+#include "backends/cpu/conv/conv_shape.h"
 
 namespace varve::cpu::plain {
 

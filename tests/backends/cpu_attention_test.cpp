@@ -15,8 +15,8 @@ const Sizes kSizes[] = {{1, 1, 1, 1},   {17, 17, 5, 5},   {1, 257, 64, 64},  {25
 // `inside`: operands and result are [.., T, heads, D].
 Function with_gradients(AttentionOptions options, bool inside = false) {
   return [options, inside](const Tensors& in) {
-    const auto turned = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
-    const Tensor y = turned(attention(turned(in[0]), turned(in[1]), turned(in[2]), options));
+    const auto transposed = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
+    const Tensor y = transposed(attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), options));
     const Tensors grads = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
     return Tensors{y, grads[0], grads[1], grads[2]};
   };
@@ -86,13 +86,14 @@ TEST(CpuAttention, WritesJoinedGradientsInPlace) {
 }
 
 TEST(CpuAttention, TransposedHeadsAndColumns) {
-  expect_kernel(checked(
-                    [](const Tensors& in) {
-                      const auto turned = [](const Tensor& x) { return transpose(x, {1, 3, 2, 0}); };
-                      return Tensors{attention(turned(in[0]), turned(in[1]), turned(in[2]), {.causal = true})};
-                    },
-                    {values({7, 2, 3, 21}, 1), values({7, 2, 3, 21}, 2), values({7, 2, 3, 21}, 3)}),
-                "heads attention");
+  expect_kernel(
+      checked(
+          [](const Tensors& in) {
+            const auto transposed = [](const Tensor& x) { return transpose(x, {1, 3, 2, 0}); };
+            return Tensors{attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), {.causal = true})};
+          },
+          {values({7, 2, 3, 21}, 1), values({7, 2, 3, 21}, 2), values({7, 2, 3, 21}, 3)}),
+      "heads attention");
 }
 
 TEST(CpuAttention, DecomposedWithMasksAndSharedHeads) {

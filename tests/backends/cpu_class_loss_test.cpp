@@ -10,18 +10,18 @@ const char* const kKernel = "cpu dense+cross_entropy+gradients  <-";
 
 struct Classifier {
   std::int64_t rows = 512, features = 5, classes = 257;
-  bool bias = true, turned = false;  // weights as [classes, features], such as a table of embeddings
-  Shape labels = {};                 // other than [rows]
+  bool bias = true, transposed = false;  // weights as [classes, features], such as a table of embeddings
+  Shape labels = {};                     // other than [rows]
   DType dtype = i64;
 
   Tensors inputs() const {
     const Tensor number = (values({rows}, 9) + 1) * (0.4999f * static_cast<float>(classes));
     const Tensor label = minimum(cast(number, dtype), classes - 1);
-    return {values({rows, features}, 1), values(turned ? Shape{classes, features} : Shape{features, classes}, 2),
+    return {values({rows, features}, 1), values(transposed ? Shape{classes, features} : Shape{features, classes}, 2),
             values({classes}, 3), reshape(label, labels.rank() == 0 ? Shape{rows} : labels)};
   }
   Tensor logits(const Tensors& in) const {
-    const Tensor product = matmul(in[0], in[1], {.transpose_b = turned}), y = bias ? product + in[2] : product;
+    const Tensor product = matmul(in[0], in[1], {.transpose_b = transposed}), y = bias ? product + in[2] : product;
     if (labels.rank() == 0) return y;
     Shape shape = labels;
     shape.push_back(classes);
@@ -42,9 +42,9 @@ struct Classifier {
 
 TEST(CpuClassLoss, LossAndAllGradientsInOneKernel) {
   for (const Classifier& c :
-       {Classifier{}, Classifier{.bias = false}, Classifier{.turned = true}, Classifier{.bias = false, .turned = true},
-        Classifier{.rows = 521, .features = 1, .classes = 600}, Classifier{.labels = {16, 32}},
-        Classifier{.rows = 515, .features = 33, .classes = 256, .dtype = i32}}) {
+       {Classifier{}, Classifier{.bias = false}, Classifier{.transposed = true},
+        Classifier{.bias = false, .transposed = true}, Classifier{.rows = 521, .features = 1, .classes = 600},
+        Classifier{.labels = {16, 32}}, Classifier{.rows = 515, .features = 33, .classes = 256, .dtype = i32}}) {
     const std::string text = checked(c.step(), c.inputs());
     expect_kernel(text, kKernel);
     expect_no_kernel(text, "onednn matmul");
@@ -52,11 +52,11 @@ TEST(CpuClassLoss, LossAndAllGradientsInOneKernel) {
 }
 
 // Too much for the reference: against the parts, which are taken where somebody reads the logits.
-class CpuClassLossBlocks : public testing::TestWithParam<bool> {};
+class CpuClassLossBlocks : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Turned, CpuClassLossBlocks, testing::Bool());
 
 TEST_P(CpuClassLossBlocks, AreMany) {
-  const Classifier c{.rows = 520, .features = 3, .classes = 12000, .turned = GetParam()};
+  const Classifier c{.rows = 520, .features = 3, .classes = 12000, .transposed = GetParam()};
   const Outcome blocks = run_on("cpu", c.step(), c.inputs());
   const Outcome parts = run_on(
       "cpu",
@@ -73,9 +73,9 @@ TEST_P(CpuClassLossBlocks, AreMany) {
 }
 
 TEST(CpuClassLoss, OnlyTheGradientsThatAreWanted) {
-  for (const bool turned : {false, true})
+  for (const bool transposed : {false, true})
     for (const std::vector<std::size_t>& wanted : std::vector<std::vector<std::size_t>>{{0}, {1}, {2}, {0, 2}}) {
-      const Classifier c{.turned = turned};
+      const Classifier c{.transposed = transposed};
       expect_kernel(checked(c.step(wanted), c.inputs()), kKernel);
     }
 }

@@ -154,7 +154,7 @@ TEST(CpuLstm, ATableWithTooManySumsIsLeftToItsOwnKernel) {
   expect_kernel(text, "cpu lstm+table  <-");
   expect_kernel(text, "cpu lstm gradients  <-");
   expect_kernel(text, "cpu embedding_grad  <-");
-  set_deterministic(true);  // sums of lanes would depend on how many there are
+  set_deterministic(true);  // sums of workers would depend on how many there are
   const Layer small{.features = 9, .vocabulary = 3};
   expect_kernel(checked(small.step(), small.inputs()), "cpu embedding_grad  <-");
 }

@@ -1,5 +1,5 @@
 // Our own matrix product against sums in double: sizes that fit no block, all strides, and what it can do beside.
-#include "backends/cpu/plain/gemm.h"
+#include "backends/cpu/matmul/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -12,21 +12,21 @@
 namespace varve::cpu::plain {
 namespace {
 
-struct Case {
+struct GemmCase {
   std::int64_t m, n, k;
-  bool turned_a, turned_b, turned_c;
+  bool transposed_a, transposed_b, turned_c;
 };
 
-Product product_of(const Case& c) {
-  const auto strides = [](std::int64_t rows, std::int64_t columns, bool turned) {
-    return turned ? MatrixStrides{{}, 1, rows} : MatrixStrides{{}, columns, 1};
+Product product_of(const GemmCase& c) {
+  const auto strides = [](std::int64_t rows, std::int64_t columns, bool transposed) {
+    return transposed ? MatrixStrides{{}, 1, rows} : MatrixStrides{{}, columns, 1};
   };
   Product p;
   p.m = c.m;
   p.n = c.n;
   p.k = c.k;
-  p.a = strides(c.m, c.k, c.turned_a);
-  p.b = strides(c.k, c.n, c.turned_b);
+  p.a = strides(c.m, c.k, c.transposed_a);
+  p.b = strides(c.k, c.n, c.transposed_b);
   p.c = strides(c.m, c.n, c.turned_c);
   return p;
 }
@@ -70,11 +70,11 @@ constexpr std::array<std::array<std::int64_t, 3>, 12> kSizes = {{{1, 1, 1},
                                                                  {2, 700, 1},
                                                                  {33, 31, 0}}};
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<GemmCase> cases() {
+  std::vector<GemmCase> all;
   for (const auto& [m, n, k] : kSizes)
-    for (int turned = 0; turned < 8; ++turned)
-      all.push_back({m, n, k, (turned & 1) != 0, (turned & 2) != 0, (turned & 4) != 0});
+    for (int transposed = 0; transposed < 8; ++transposed)
+      all.push_back({m, n, k, (transposed & 1) != 0, (transposed & 2) != 0, (transposed & 4) != 0});
   return all;
 }
 
@@ -85,11 +85,11 @@ std::vector<float> run(const Gemm& gemm, const Operands& in) {
   return c;
 }
 
-class GemmSizes : public testing::TestWithParam<Case> {};
+class GemmSizes : public ::testing::TestWithParam<GemmCase> {};
 
 TEST_P(GemmSizes, IsTheSumOfProducts) {
   const Operands in(product_of(GetParam()));
-  const std::vector<float> c = run(Gemm(in.p, {.lanes = 3}), in);
+  const std::vector<float> c = run(Gemm(in.p, {.workers = 3}), in);
   for (std::int64_t i = 0; i < in.p.m; ++i)
     for (std::int64_t j = 0; j < in.p.n; ++j)
       ASSERT_NEAR(c[static_cast<std::size_t>(i * in.p.c.row + j * in.p.c.col)], in.sum(i, j), in.bound())
@@ -98,10 +98,10 @@ TEST_P(GemmSizes, IsTheSumOfProducts) {
 
 TEST_P(GemmSizes, LanesDoNotChangeABit) {
   const Operands in(product_of(GetParam()));
-  const std::vector<float> one = run(Gemm(in.p, {.lanes = 1}), in);
-  for (const int lanes : {2, 3, 16}) {
-    const std::vector<float> many = run(Gemm(in.p, {.lanes = lanes}), in);
-    EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0) << lanes;
+  const std::vector<float> one = run(Gemm(in.p, {.workers = 1}), in);
+  for (const int workers : {2, 3, 16}) {
+    const std::vector<float> many = run(Gemm(in.p, {.workers = workers}), in);
+    EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0) << workers;
   }
 }
 
@@ -110,7 +110,7 @@ TEST_P(GemmSizes, AddsItselfWithAScale) {
   const Operands in(product_of(GetParam()));
   const std::vector<float> before = values(in.p.m * in.p.n, 3);
   std::vector<float> c = before;
-  const Gemm gemm(in.p, {.accumulate = true, .lanes = 2});
+  const Gemm gemm(in.p, {.accumulate = true, .workers = 2});
   std::vector<std::byte> scratch(gemm.scratch_bytes() + 64);
   const float scale = -0.5f;
   gemm.run_scaled(in.a.data(), in.b.data(), &scale, c.data(), scratch.data());
@@ -123,7 +123,7 @@ TEST_P(GemmSizes, AddsItselfWithAScale) {
 TEST_P(GemmSizes, HandsOutEveryElementOnce) {
   if (GetParam().turned_c) return;
   const Operands in(product_of(GetParam()));
-  const Gemm gemm(in.p, {.pieces = true, .lanes = 2});
+  const Gemm gemm(in.p, {.pieces = true, .workers = 2});
   std::vector<float> c(static_cast<std::size_t>(in.p.m * in.p.n), 0);
   std::vector<std::byte> scratch(gemm.scratch_bytes() + 64);
   const std::vector<Gemm::PieceShape> shapes = gemm.piece_shapes();
@@ -145,7 +145,7 @@ TEST_P(GemmSizes, HandsOutEveryElementOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmSizes, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(All, GemmSizes, ::testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace varve::cpu::plain

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/tile/lstm_step.h"
-#include "backends/cpu/tile/norm_kernels.h"
-#include "backends/cpu/tile/rnn_kernels.h"
-#include "backends/cpu/tile/softmax_kernels.h"
+#include "backends/cpu/norm/layer_norm_kernels.h"
+#include "backends/cpu/norm/softmax_kernels.h"
+#include "backends/cpu/recurrent/cell_kernels.h"
+#include "backends/cpu/recurrent/lstm_step.h"
 #include "backends/instruction_sets.h"
 #include "backends/tile_run.h"
 
@@ -15,18 +15,18 @@ namespace varve::cpu::testing {
 namespace {
 
 using Floats = std::vector<float>;
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 
-Floats randoms(std::int64_t n, int seed, double scale = 1) {
+Floats random_rows(std::int64_t n, int seed, double scale = 1) {
   Floats result;
   for (const double value : pseudo_randoms(n, seed)) result.push_back(static_cast<float>(value * scale));
   return result;
 }
 
-const Matrix kShapes[] = {{0, 3}, {1, 1}, {3, 2}, {5, 10}, {2, 16}, {7, 17}, {4, 1000}, {300, 65}};
+const Matrix kRowShapes[] = {{0, 3}, {1, 1}, {3, 2}, {5, 10}, {2, 16}, {7, 17}, {4, 1000}, {300, 65}};
 
 struct Row {  // of a softmax, in double
-  double most = -kInf, sum = 0;
+  double most = -kFloatInf, sum = 0;
   Row(const float* x, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) most = std::max(most, static_cast<double>(x[i]));
     for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - most);
@@ -36,9 +36,10 @@ struct Row {  // of a softmax, in double
 };
 
 TEST(Softmax, MatchesTheTextbook) {
-  for (const Matrix shape : kShapes) {
+  for (const Matrix shape : kRowShapes) {
     for (const double scale : {1.0, 300.0}) {
-      const Floats x = randoms(shape.rows * shape.columns, 1, scale), dy = randoms(shape.rows * shape.columns, 2);
+      const Floats x = random_rows(shape.rows * shape.columns, 1, scale),
+                   dy = random_rows(shape.rows * shape.columns, 2);
       Floats y(x.size()), log_y(x.size()), dx(x.size()), log_dx(x.size());
       softmax(x.data(), y.data(), shape);
       log_softmax(x.data(), log_y.data(), shape);
@@ -67,7 +68,7 @@ TEST(Softmax, MatchesTheTextbook) {
 }
 
 TEST(Softmax, EdgeRows) {
-  Floats x = {-kInf, 0, -kInf, 0, std::nanf(""), 1, 2, 3, 1e38f, -1e38f, 0, 0}, y(12);
+  Floats x = {-kFloatInf, 0, -kFloatInf, 0, std::nanf(""), 1, 2, 3, 1e38f, -1e38f, 0, 0}, y(12);
   softmax(x.data(), y.data(), {3, 4});
   EXPECT_EQ(y[0], 0);
   EXPECT_EQ(y[1], 0.5f);
@@ -78,7 +79,7 @@ TEST(Softmax, EdgeRows) {
 
 template <class Int>
 void check_cross_entropy(Matrix shape, DType dtype) {
-  const Floats x = randoms(shape.rows * shape.columns, 3, 5), scale = randoms(shape.rows, 4);
+  const Floats x = random_rows(shape.rows * shape.columns, 3, 5), scale = random_rows(shape.rows, 4);
   std::vector<Int> labels;
   for (std::int64_t r = 0; r < shape.rows; ++r) labels.push_back(static_cast<Int>(r * 7 % shape.columns));
   const std::size_t rows = static_cast<std::size_t>(shape.rows);
@@ -100,7 +101,7 @@ void check_cross_entropy(Matrix shape, DType dtype) {
 }
 
 TEST(SoftmaxCrossEntropy, MatchesTheTextbook) {
-  for (const Matrix shape : kShapes) {
+  for (const Matrix shape : kRowShapes) {
     check_cross_entropy<std::int32_t>(shape, DType::i32);
     check_cross_entropy<std::int64_t>(shape, DType::i64);
   }
@@ -130,7 +131,8 @@ double slope(F f, std::vector<double> x, std::size_t i) {
 TEST(Norm, ForwardAndGradient) {
   for (const bool centred : {true, false}) {
     for (const std::int64_t n : {1, 5, 16, 33, 200}) {
-      const Floats x = randoms(2 * n, 5, 3), gain = randoms(n, 6), bias = randoms(n, 7), dy = randoms(2 * n, 8);
+      const Floats x = random_rows(2 * n, 5, 3), gain = random_rows(n, 6), bias = random_rows(n, 7),
+                   dy = random_rows(2 * n, 8);
       const std::size_t size = x.size();
       Floats y(size), mean(2), rstd(2), dx(size);
       const Matrix shape{2, n};
@@ -196,8 +198,9 @@ void expect_steps() {
   for (const std::int64_t n : {1, 4, 7, 11, 16, 21, 30}) {
     const std::int64_t rows = 11, features = 3;
     const std::size_t h = static_cast<std::size_t>(n), count = 11 * h;
-    const Floats x = randoms(rows * features, 1, 2), prev = randoms(rows * n, 2), c_prev = randoms(rows * n, 3),
-                 w = randoms(features * 4 * n, 4), u = randoms(n * 4 * n, 5), start = randoms(rows * 4 * n, 6);
+    const Floats x = random_rows(rows * features, 1, 2), prev = random_rows(rows * n, 2),
+                 c_prev = random_rows(rows * n, 3), w = random_rows(features * 4 * n, 4), u = random_rows(n * 4 * n, 5),
+                 start = random_rows(rows * 4 * n, 6);
     const Floats packed_w = packed_gates(w, features, n), packed_u = packed_gates(u, n, n);
     for (const bool bias : {false, true}) {
       Floats gates = start, c(count), out(count);
@@ -250,8 +253,8 @@ struct Unit {
 };
 
 TEST(Lstm, GatesFarFromZero) {
-  for (const float g : {-kInf, -1.0f, 1e-6f, 30.0f})
-    for (const float pre : {-kInf, -200.0f, -43.0f, -20.0f, 20.0f, 43.0f, 200.0f, kInf}) {
+  for (const float g : {-kFloatInf, -1.0f, 1e-6f, 30.0f})
+    for (const float pre : {-kFloatInf, -200.0f, -43.0f, -20.0f, 20.0f, 43.0f, 200.0f, kFloatInf}) {
       const Unit unit({pre, pre, g, pre}, 0.5f);
       for (const std::size_t gate : {0, 1, 3}) EXPECT_NEAR(unit.gates[gate], sigma(pre), sigma(pre) * 1e-6 + 1e-18);
       EXPECT_NEAR(unit.gates[2], std::tanh(g), std::abs(std::tanh(g)) * 1e-6);
@@ -272,7 +275,8 @@ TEST(Lstm, NotANumberReachesWhatItMust) {
 TEST(Lstm, ForwardAndGradient) {
   for (const std::int64_t n : {1, 7, 16, 21}) {
     const std::size_t h = static_cast<std::size_t>(n);
-    const Floats pre = randoms(8 * n, 1, 2), c_prev = randoms(2 * n, 2), dh = randoms(2 * n, 3), dc = randoms(2 * n, 4);
+    const Floats pre = random_rows(8 * n, 1, 2), c_prev = random_rows(2 * n, 2), dh = random_rows(2 * n, 3),
+                 dc = random_rows(2 * n, 4);
     Floats gates(8 * h), c(2 * h), out(2 * h), dpre(8 * h), dc_prev(2 * h);
     lstm_step({.rows = 2,
                .width = n,
@@ -300,7 +304,8 @@ TEST(Lstm, ForwardAndGradient) {
 TEST(Gru, ForwardAndGradient) {
   for (const std::int64_t n : {1, 7, 16, 21}) {
     const std::size_t h = static_cast<std::size_t>(n);
-    const Floats x = randoms(6 * n, 1, 2), u = randoms(6 * n, 2, 2), h_prev = randoms(2 * n, 3), dh = randoms(2 * n, 4);
+    const Floats x = random_rows(6 * n, 1, 2), u = random_rows(6 * n, 2, 2), h_prev = random_rows(2 * n, 3),
+                 dh = random_rows(2 * n, 4);
     Floats gates(8 * h), out(2 * h), dx(6 * h), du(6 * h), dh_prev(2 * h);
     gru_cell({x.data(), u.data(), h_prev.data(), gates.data(), out.data()}, {2, n});
     gru_cell_grad({dh.data(), gates.data(), h_prev.data(), dx.data(), du.data(), dh_prev.data()}, {2, n});
@@ -323,7 +328,7 @@ TEST(Gru, ForwardAndGradient) {
 }
 
 TEST(Rnn, ForwardAndGradient) {
-  const Floats pre = {-2, -0.0f, 0.5f, 3, kInf, -kInf, std::nanf("")}, dh(7, 2.0f);
+  const Floats pre = {-2, -0.0f, 0.5f, 3, kFloatInf, -kFloatInf, std::nanf("")}, dh(7, 2.0f);
   Floats h(7), dpre(7);
   rnn_cell(RnnActivation::tanh, pre.data(), h.data(), {1, 7});
   rnn_cell_grad(RnnActivation::tanh, dh.data(), h.data(), dpre.data(), {1, 7});

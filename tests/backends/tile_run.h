@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/tile/fold.h"
+#include "backends/cpu/tile/reduction.h"
 #include "backends/cpu/tile/tile.h"
 #include "base/convert.h"
 
@@ -46,16 +46,16 @@ inline void run(const Group& group, const std::vector<void*>& in, const std::vec
   kernel.run(in.data(), out.data(), scratch.data());
 }
 
-inline double fold(Reduce op, double a, double b) {
+inline double combine(Reduce op, double a, double b) {
   switch (op) {
     case Reduce::sum:
-      return fold_pair<Reduce::sum>(a, b);
+      return combine_pair<Reduce::sum>(a, b);
     case Reduce::prod:
-      return fold_pair<Reduce::prod>(a, b);
+      return combine_pair<Reduce::prod>(a, b);
     case Reduce::max:
-      return fold_pair<Reduce::max>(a, b);
+      return combine_pair<Reduce::max>(a, b);
     default:
-      return fold_pair<Reduce::min>(a, b);
+      return combine_pair<Reduce::min>(a, b);
   }
 }
 
@@ -82,7 +82,7 @@ inline std::vector<std::vector<double>> plain(const Group& group, const std::vec
     for (std::size_t o = 0; o < group.outputs.size(); ++o) {
       const double value = expr::evaluate(group.code, values.data(), static_cast<int>(o));
       double& to = out[o][static_cast<std::size_t>(offset(group.outputs[o], point))];
-      to = group.reduce[o] == Reduce::none ? value : fold(group.reduce[o], to, value);
+      to = group.reduce[o] == Reduce::none ? value : combine(group.reduce[o], to, value);
     }
   }
   return out;
@@ -97,6 +97,8 @@ inline std::vector<double> pseudo_randoms(std::int64_t n, std::int64_t seed = 0)
   for (std::int64_t i = 0; i < n; ++i) values.push_back(pseudo_random(i + seed * 1000003));
   return values;
 }
+
+inline expr::Expr x(int index) { return expr::Expr::input(index); }
 
 inline bool close(double got, double want, double rtol, double atol) {
   if (std::isnan(want)) return std::isnan(got);

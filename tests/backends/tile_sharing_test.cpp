@@ -18,8 +18,6 @@ struct ThreadLimit {  // restores the limit at the end of a test
   int before;
 };
 
-Expr x(int index) { return Expr::input(index); }
-
 std::vector<float> values(std::int64_t n, std::int64_t seed = 0) {
   std::vector<float> result;
   for (const double value : pseudo_randoms(n, seed)) result.push_back(static_cast<float>(value));

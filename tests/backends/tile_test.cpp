@@ -30,13 +30,13 @@ Extents kept_strides(const Extents& extents, const std::vector<bool>& reduced) {
   return strides;
 }
 
-struct Result {
+struct TileResult {
   std::vector<Buffer> outputs;
   std::vector<std::vector<double>> want;
 };
 
 // Runs the group on pseudo-random inputs and compares every output, and the memory around it.
-Result check(const Group& group, double rtol, double scale = 1) {
+TileResult check(const Group& group, double rtol, double scale = 1) {
   std::vector<Buffer> in;
   std::vector<Buffer*> in_pointers;
   for (std::size_t i = 0; i < group.inputs.size(); ++i) {
@@ -44,7 +44,7 @@ Result check(const Group& group, double rtol, double scale = 1) {
     for (double& value : values) value *= scale;
     in.emplace_back(group.inputs[i].dtype, values, static_cast<std::int64_t>(i));
   }
-  Result result;
+  TileResult result;
   std::vector<void*> in_data, out_data;
   std::vector<std::int64_t> sizes;
   for (Buffer& buffer : in) {
@@ -91,8 +91,6 @@ Group map_of(const expr::Code& code, const Extents& extents, const std::vector<E
   }
   return group;
 }
-
-Expr x(int index) { return Expr::input(index); }
 
 TEST(Tile, SizesFromNothingToManyTiles) {
   const expr::Code code = expr::flatten(2, {max(x(0) * 2.0 + x(1), x(1) - 0.5), select(x(0) < x(1), x(0), 3.0)});

@@ -1,5 +1,5 @@
-// Our own Winograd, every tile size and pass, against plain loops; and when the CPU backend takes it.
-#include "backends/cpu/plain/winograd.h"
+// The plain Winograd kernels, every tile size and pass, against plain loops; and when the CPU backend takes it.
+#include "backends/cpu/conv/winograd/winograd.h"
 
 #include <gtest/gtest.h>
 
@@ -22,18 +22,18 @@ std::vector<T> run(ConvPass pass, const ConvShape& s, const WinogradOptions& opt
   return run(*winograd(pass, s, options), first, second, size, bias);
 }
 
-constexpr WinogradSize kSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
-constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
+constexpr WinogradSize kTileSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
+constexpr ConvPass kWinogradPasses[] = {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad};
 
 void check_every_pass() {
   const Sizes shapes[] = {{2, 11, 13, 19, 37}, {17, 7, 8, 3, 5}, {1, 16, 9, 32, 70}};
-  for (const WinogradSize size : kSizes)
-    for (const ConvPass pass : kPasses)
+  for (const WinogradSize size : kTileSizes)
+    for (const ConvPass pass : kWinogradPasses)
       for (const Sizes& sizes : shapes)
         for (const auto& [before, after] : {std::pair{0, 0}, {size.kernel() / 2, size.kernel() / 2}, {1, 3}}) {
           const ConvShape s = shape_of(sizes, size.kernel(), before, after);
           const Case c = make_case(pass, s);
-          const Values got = run(pass, s, {.size = size, .lanes = 2}, c.first, c.second, c.want.size());
+          const Values got = run(pass, s, {.size = size, .workers = 2}, c.first, c.second, c.want.size());
           EXPECT_LE(error_of(got, c.want), 2e-4)
               << "F(" << size.out << "," << size.kernel() << ") pass " << static_cast<int>(pass) << " channels "
               << sizes.in << " to " << sizes.out << " padding " << before << "," << after;
@@ -60,7 +60,7 @@ TEST(Winograd, BiasAndReluAndNan) {
 
 TEST(Winograd, Bf16ImagesAreSummedInF32) {
   const ConvShape s = shape_of({3, 9, 8, 21, 35}, 5, 2, 2);
-  for (const ConvPass pass : kPasses) {
+  for (const ConvPass pass : kWinogradPasses) {
     const auto narrowed = [](const Values& from) {
       std::vector<bfloat16> to;
       for (const float x : from) to.push_back(narrow<bfloat16>(x));
@@ -74,18 +74,18 @@ TEST(Winograd, Bf16ImagesAreSummedInF32) {
     const Case c = make_case(pass, s);
     const auto first = narrowed(c.first), second = narrowed(c.second);
     const Values full = run(pass, s, {.size = {8, 4}}, widened(first), widened(second), c.want.size());
-    const auto got = run(pass, s, {.size = {8, 4}, .dtype = bf16, .lanes = 2}, first, second, c.want.size());
+    const auto got = run(pass, s, {.size = {8, 4}, .dtype = bf16, .workers = 2}, first, second, c.want.size());
     EXPECT_EQ(widened(got), widened(narrowed(full)));
   }
 }
 
-TEST(Winograd, TheSameBitsForAnyNumberOfLanes) {
+TEST(Winograd, TheSameBitsForAnyNumberOfWorkers) {
   const ConvShape s = shape_of({17, 13, 12, 20, 40}, 5, 0, 0);
-  for (const ConvPass pass : kPasses) {
+  for (const ConvPass pass : kWinogradPasses) {
     const Case c = make_case(pass, s);
-    const Values one = run(pass, s, {.size = {8, 4}, .lanes = 1}, c.first, c.second, c.want.size());
-    for (const int lanes : {2, 3, 7})
-      EXPECT_EQ(run(pass, s, {.size = {8, 4}, .lanes = lanes}, c.first, c.second, c.want.size()), one);
+    const Values one = run(pass, s, {.size = {8, 4}, .workers = 1}, c.first, c.second, c.want.size());
+    for (const int workers : {2, 3, 7})
+      EXPECT_EQ(run(pass, s, {.size = {8, 4}, .workers = workers}, c.first, c.second, c.want.size()), one);
   }
 }
 

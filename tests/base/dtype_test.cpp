@@ -41,8 +41,8 @@ TEST(DType, NamesAndSizes) {
     FAIL();
   } catch (const Error& e) {
     const std::string text = e.what();
-    EXPECT_NE(text.find("\"fp32\""), std::string::npos) << text;
-    EXPECT_NE(text.find("Did you mean \"f32\"?"), std::string::npos) << text;
+    EXPECT_NE(text.find("'fp32'"), std::string::npos) << text;
+    EXPECT_NE(text.find("Did you mean 'f32'?"), std::string::npos) << text;
     EXPECT_NE(text.find("\"bf16\""), std::string::npos) << text;
   }
 }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
+#include <stdexcept>
 
 #include "varve/error.h"
 
@@ -32,7 +34,27 @@ TEST_F(Levers, ASlipIsNotIgnored) {
     lever("groups");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("Did you mean \"winograd\"?"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("Did you mean 'winograd'?"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(Levers, ANameThatNoTableDeclaresIsAMistakeOfTheCaller) {
+  try {
+    lever("winogrod");
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_NE(std::string(e.what()).find("\"winograd\""), std::string::npos) << e.what();
+  }
+  without("winogrod");  // who asks wrongly is told so, whatever the user has set
+  EXPECT_THROW(lever("winogrod"), std::logic_error);
+}
+
+TEST_F(Levers, EachHasOneNameAndADescription) {
+  std::set<std::string> seen;
+  for (const Lever& l : levers()) {
+    EXPECT_TRUE(seen.insert(l.name).second) << l.name << " is declared twice";
+    EXPECT_FALSE(l.doc.empty()) << l.name;
+    EXPECT_EQ(l.doc.find('\n'), std::string::npos) << l.name;
   }
 }
 

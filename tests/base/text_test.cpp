@@ -32,6 +32,13 @@ TEST(Text, SuggestsTheNearest) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'a'), {"relu"}), "");
 }
 
+TEST(Text, AMessageEndsWithTheNearest) {
+  EXPECT_EQ(did_you_mean("sofmax", {"softmax", "softplus"}), " Did you mean 'softmax'?");
+  EXPECT_EQ(did_you_mean("sofmax", {"softmax"}, " See elsewhere."), " Did you mean 'softmax'?");
+  EXPECT_EQ(did_you_mean("banana", {"softmax"}), "");
+  EXPECT_EQ(did_you_mean("banana", {"softmax"}, " See elsewhere."), " See elsewhere.");
+}
+
 TEST(Hash, DependsOnContentLengthAndOrder) {
   EXPECT_EQ(hash_bytes("abc"), hash_bytes("abc"));
   EXPECT_NE(hash_bytes("abc"), hash_bytes("abd"));

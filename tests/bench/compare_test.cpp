@@ -26,14 +26,14 @@ TEST(Compare, NoiseIsNoChange) {
 }
 
 TEST(Compare, SlowerIsARegressionOfVarveAlone) {
-  const Comparison varve = compare({timed("varve", around(10))}, {timed("varve", around(12))});
+  const Changes varve = compare({timed("varve", around(10))}, {timed("varve", around(12))});
   ASSERT_EQ(varve.changes.size(), 1u);
   EXPECT_EQ(varve.changes[0].what, "time");
   EXPECT_TRUE(varve.regressed());
-  const Comparison torch = compare({timed("torch", around(10))}, {timed("torch", around(12))});
+  const Changes torch = compare({timed("torch", around(10))}, {timed("torch", around(12))});
   ASSERT_EQ(torch.changes.size(), 1u);
   EXPECT_FALSE(torch.regressed());
-  const Comparison faster = compare({timed("varve", around(12))}, {timed("varve", around(10))});
+  const Changes faster = compare({timed("varve", around(12))}, {timed("varve", around(10))});
   ASSERT_EQ(faster.changes.size(), 1u);
   EXPECT_FALSE(faster.regressed());
 }
@@ -56,7 +56,7 @@ TEST(Compare, MemoryAccuracyAndStatusCount) {
 TEST(Compare, OtherSettingsAndMachinesStandApart) {
   Record before = timed("varve", around(10)), after = timed("varve", around(20));
   after.batch = 32;
-  Comparison c = compare({before}, {after});
+  Changes c = compare({before}, {after});
   EXPECT_EQ(c.compared, 0u);
   EXPECT_EQ(c.only_before.size(), 1u);
   EXPECT_EQ(c.only_after.size(), 1u);

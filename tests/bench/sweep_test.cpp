@@ -46,9 +46,9 @@ void expect_refused(const SweepText& text, const std::string& part) {
 }
 
 TEST(Sweep, ErrorsNameTheNearest) {
-  expect_refused({.workloads = {"resnet5"}}, "Did you mean \"resnet50\"?");
+  expect_refused({.workloads = {"resnet5"}}, "Did you mean 'resnet50'?");
   expect_refused({.workloads = {"fcn-scaling-0x4"}}, "unknown workload");
-  expect_refused({.frameworks = "varve,torhc"}, "Did you mean \"torch\"?");
+  expect_refused({.frameworks = "varve,torhc"}, "Did you mean 'torch'?");
   expect_refused({.precision = "f16"}, "precision: expected some of");
   expect_refused({.device = "tpu"}, "device: expected some of");
   expect_refused({.threads = "0"}, "threads: expected whole numbers");

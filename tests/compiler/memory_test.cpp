@@ -14,13 +14,13 @@
 namespace varve::compiler {
 namespace {
 
-const TensorType kMatrix{f32, {6, 8}};
+const TensorType kStored{f32, {6, 8}};
 
 // ---- views
 
 TEST(Views, AreFreeForReadersThatTakeStrides) {
   const auto plan =
-      planned(traced([](const Tensors& in) { return Tensors{varve::exp(transpose(in[0])) + 1}; }, {kMatrix}));
+      planned(traced([](const Tensors& in) { return Tensors{varve::exp(transpose(in[0])) + 1}; }, {kStored}));
   EXPECT_EQ(plan->steps.size(), 1u) << plan->explain;
 }
 
@@ -29,7 +29,7 @@ TEST(Views, AreCopiedForReadersThatDoNot) {
       [](const Tensors& in) {
         return Tensors{cumsum(transpose(in[0]), 0), cumsum(transpose(in[0]), 1)};
       },
-      {kMatrix}));
+      {kStored}));
   EXPECT_EQ(steps_of(*plan, "copy"), 1) << plan->explain;  // once for both
 }
 
@@ -38,7 +38,7 @@ TEST(Views, AnOutputIsAValueOfItsOwn) {
       [](const Tensors& in) {
         return Tensors{transpose(in[0]), in[0], in[0], slice(in[0], {{1, 3}})};
       },
-      {kMatrix}));
+      {kStored}));
   EXPECT_EQ(steps_of(*plan, "copy"), 4) << plan->explain;
   for (const char* device : {"reference", "cpu"}) {
     auto f = varve::compile([](const Tensor& x) { return std::pair(transpose(x), x); }, {.device = device});
@@ -53,7 +53,7 @@ TEST(Views, AnOutputIsAValueOfItsOwn) {
 
 ir::Graph updating(const std::function<Tensors(const Tensors&, Variable&)>& f) {
   Variable v("v", zeros({6, 8}).eval());
-  return traced([&](const Tensors& in) { return f(in, v); }, {kMatrix});
+  return traced([&](const Tensors& in) { return f(in, v); }, {kStored});
 }
 
 TEST(State, IsUpdatedInPlaceWhenEveryReaderComesBefore) {
@@ -229,7 +229,7 @@ TEST(Arena, NoTwoLiveBuffersOverlap) {
     for (Variable& v : state) v.value().eval();
     const RandomProgram program(seed);
     const ir::Graph graph = traced([&](const Tensors& in) { return program(in, state); },
-                                   {kMatrix, {f32, {8, 6}}, {f32, {8}}, {f32, {6, 1}}});
+                                   {kStored, {f32, {8, 6}}, {f32, {8}}, {f32, {6, 1}}});
     const Trace recording;
     std::vector<Layout> layouts;
     for (const ir::NodePtr& input : graph.inputs) layouts.push_back(contiguous(input->types[0].shape));

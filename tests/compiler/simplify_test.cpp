@@ -6,9 +6,9 @@
 namespace varve::compiler {
 namespace {
 
-const TensorType kMatrix{f32, {3, 4}};
+const TensorType kSquare{f32, {3, 4}};
 
-std::string simplified(const detail::ProgramFn& fn, const std::vector<TensorType>& args = {kMatrix}) {
+std::string simplified(const detail::ProgramFn& fn, const std::vector<TensorType>& args = {kSquare}) {
   return ir::print(optimize(traced(fn, args)));
 }
 const std::string kUntouched = "%0 = input() {name=\"argument0\"} : f32 [3, 4]\nreturn %0\n";
@@ -67,7 +67,7 @@ TEST(Simplify, BroadcastingOperandsAreNotDropped) {
     return Tensors{in[0] + zeros({3, 4}), in[0] * ones({3, 4}), power(in[0], full({3, 4}, 2))};
   };
   const ir::Graph graph = optimize(traced(grow, {{f32, {4}}}));
-  for (const ir::Value& output : graph.outputs) EXPECT_EQ(output.type(), kMatrix) << ir::print(graph);
+  for (const ir::Value& output : graph.outputs) EXPECT_EQ(output.type(), kSquare) << ir::print(graph);
 }
 
 TEST(Simplify, LiteralsAreFolded) {
@@ -125,7 +125,7 @@ TEST(Simplify, ElementwiseOperatorsBroadcastByThemselves) {
       [](const Tensors& in) {
         return Tensors{in[0] + broadcast_to(in[1], {3, 4})};
       },
-      {kMatrix, {f32, {4}}});
+      {kSquare, {f32, {4}}});
   EXPECT_FALSE(contains(text, "broadcast_to")) << text;
 }
 
@@ -134,7 +134,7 @@ TEST(Duplicates, EqualPureCallsAreOne) {
       [](const Tensors& in) {
         return Tensors{varve::exp(in[0]) + varve::exp(in[0]), sum(in[0]), sum(in[0])};
       },
-      {kMatrix}));
+      {kSquare}));
   EXPECT_EQ(calls(graph, "exp"), 1);
   EXPECT_EQ(calls(graph, "sum"), 1);
 }
@@ -150,7 +150,7 @@ TEST(Duplicates, DifferentAttributesTypesOrBarriersKeepThemApart) {
                    varve::exp(in[0]),
                    varve::exp(barrier({in[0]})[0])};
   };
-  const ir::Graph graph = optimize(traced(f, {kMatrix}));
+  const ir::Graph graph = optimize(traced(f, {kSquare}));
   EXPECT_EQ(calls(graph, "sum"), 2);
   EXPECT_EQ(calls(graph, "cast"), 2);
   EXPECT_EQ(calls(graph, "random_uniform"), 2);
@@ -166,7 +166,7 @@ TEST(Loops, HistoriesThatNobodyReadsGo) {
         {zeros({4})}, {in[0]});
     return Tensors{r.carry[0], r.out[1]};
   };
-  const ir::Graph graph = optimize(traced(f, {kMatrix}));
+  const ir::Graph graph = optimize(traced(f, {kSquare}));
   const std::string text = ir::print(graph);
   EXPECT_TRUE(contains(text, "sin(")) << text;
   EXPECT_FALSE(contains(text, "exp(")) << text;

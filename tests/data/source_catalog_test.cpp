@@ -59,11 +59,11 @@ TEST_F(Catalog, LoadsByNameWithOptions) {
 }
 
 TEST_F(Catalog, SuggestsWhatWasMeant) {
-  expect_error([] { load("mnst"); }, "unknown data set \"mnst\". Did you mean \"mnist\"?");
-  expect_error([] { load("floder:x"); }, "unknown kind of data \"floder\". Did you mean \"folder\"?");
+  expect_error([] { load("mnst"); }, "unknown data set 'mnst'. Did you mean 'mnist'?");
+  expect_error([] { load("floder:x"); }, "unknown kind of data 'floder'. Did you mean 'folder'?");
   expect_error([] { load("folder:"); }, "expected a path after the colon");
-  expect_error([] { load("digits", {{"trains", 5}}); }, "\"digits\" has no option \"trains\". Did you mean \"train\"?");
-  expect_error([] { load("mnist", {{"words", 5}}); }, "\"mnist\" has no option \"words\". It has none.");
+  expect_error([] { load("digits", {{"trains", 5}}); }, "'digits' has no option 'trains'. Did you mean 'train'?");
+  expect_error([] { load("mnist", {{"words", 5}}); }, "'mnist' has no option 'words'. It has none.");
   expect_error([] { load("digits", {{"train", 5.5}}); }, "train must be a whole number, got 5.5");
   expect_error([] { load("digits", {{"train", NAN}}); }, "whole number");
   expect_error([] { load("digits", {{"train", 1e300}}); }, "whole number");

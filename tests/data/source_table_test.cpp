@@ -62,7 +62,7 @@ TEST_F(CsvFile, MayHaveTheTargetAnywhereAndNoHeader) {
   const Dataset bare = load("1,x,2\n3,y,4\n", {.target = "2", .test_share = 0, .standardize = false}).train;
   EXPECT_EQ(bare.size(), 2);
   EXPECT_EQ(x(bare, 0), (std::vector<float>{1, 2}));
-  expect_error([&] { load("kind,a\nx,1\n", {.target = "kid"}); }, "Did you mean \"kind\"?");
+  expect_error([&] { load("kind,a\nx,1\n", {.target = "kid"}); }, "Did you mean 'kind'?");
   EXPECT_EQ(load("a;b\n1;x\n2;y\n", {.separator = ';', .test_share = 0}).train.size(), 2);
 }
 

@@ -36,8 +36,8 @@ TEST(TransformNames, OptionsReachTheTransform) {
 }
 
 TEST(TransformNames, SlipsAreAnsweredWithTheNearestName) {
-  EXPECT_NE(refusal("rotat").find("Did you mean \"rotate\"?"), std::string::npos) << refusal("rotat");
-  EXPECT_NE(refusal("crop", {{"pading", 2}}).find("Did you mean \"padding\"?"), std::string::npos);
+  EXPECT_NE(refusal("rotat").find("Did you mean 'rotate'?"), std::string::npos) << refusal("rotat");
+  EXPECT_NE(refusal("crop", {{"pading", 2}}).find("Did you mean 'padding'?"), std::string::npos);
   EXPECT_NE(refusal("flip", {{"share", 2}}).find("There are none"), std::string::npos);
   EXPECT_NE(refusal("crop", {{"padding", 1.5}}).find("whole number"), std::string::npos);
   EXPECT_NE(refusal("crop", {{"padding", -1}}).find("0 pixels or more"), std::string::npos);

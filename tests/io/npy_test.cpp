@@ -16,7 +16,7 @@ namespace varve::io {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<std::byte>;
+using NpyBytes = std::vector<std::byte>;
 
 // np.savez_compressed(f, w=np.zeros((4, 8), '<f4') + 1.5, b=np.array([True, False])), NumPy 2.4
 constexpr const char* kNumpyCompressed =
@@ -37,21 +37,21 @@ constexpr const char* kNumpyStored =
     "76a4e18800000088000000050000000000000000000000800100000000612e6e7079504b0506000000000100010033000000bf00"
     "00000000";
 
-Bytes from_hex(std::string_view hex) {
-  Bytes bytes;
+NpyBytes from_hex(std::string_view hex) {
+  NpyBytes bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
     bytes.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
   }
   return bytes;
 }
 
-Bytes bytes_of(std::string_view text) {
+NpyBytes bytes_of(std::string_view text) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
 
 // A version 1 file with this dictionary and these data, as NumPy writes it.
-Bytes npy(std::string dictionary, std::string_view data) {
+NpyBytes npy(std::string dictionary, std::string_view data) {
   dictionary.append(63 - (10 + dictionary.size()) % 64, ' ');
   dictionary += '\n';
   std::string file("\x93NUMPY\x01\x00", 8);
@@ -60,7 +60,7 @@ Bytes npy(std::string dictionary, std::string_view data) {
   return bytes_of(file + dictionary + std::string(data));
 }
 
-NpyArray parse(const Bytes& file) { return parse_npy(file, "test.npy"); }
+NpyArray parse(const NpyBytes& file) { return parse_npy(file, "test.npy"); }
 
 std::vector<double> values(const NpyArray& array) {
   std::vector<double> result;
@@ -77,7 +77,7 @@ std::string message_of(const std::function<void()>& f) {
   return "no error";
 }
 
-void expect_error(const Bytes& file, const std::string& part) {
+void expect_error(const NpyBytes& file, const std::string& part) {
   const std::string message = message_of([&] { parse(file); });
   EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(message.starts_with("test.npy")) << message;
@@ -154,7 +154,7 @@ TEST_F(Npy, ReadsWhatNumpyWrites) {
   EXPECT_EQ(values(parse(npy("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"|b1\"}",
                              std::string_view("\x7f\0", 2)))),
             (std::vector<double>{1, 0}));
-  Bytes version2 = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "A");
+  NpyBytes version2 = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "A");
   version2[6] = std::byte{2};
   version2.insert(version2.begin() + 10, 2, std::byte{0});
   EXPECT_EQ(values(parse(version2)), (std::vector<double>{65}));
@@ -181,7 +181,7 @@ TEST_F(Npy, RefusesWithReasons) {
   std::string many = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
   for (int i = 0; i < 100; ++i) many += "1, ";
   expect_error(npy(many + "), }", "1234"), "more than 64 axes");
-  Bytes version9 = npy("{}", "");
+  NpyBytes version9 = npy("{}", "");
   version9[6] = std::byte{9};
   expect_error(version9, "version 9");
   EXPECT_NE(message_of([&] { read_npy(folder_ / "none.npy"); }).find("none.npy"), std::string::npos);
@@ -193,39 +193,39 @@ TEST_F(Npy, RefusesWithReasons) {
 }
 
 TEST_F(Npy, AnyTruncationIsAnError) {
-  const Bytes file = npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "abcdefghijklmnopqrstuvwx");
+  const NpyBytes file = npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "abcdefghijklmnopqrstuvwx");
   EXPECT_NO_THROW(parse(file));
   for (std::size_t length = 0; length < file.size(); ++length) {
-    EXPECT_THROW(parse(Bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length))), Error) << length;
+    EXPECT_THROW(parse(NpyBytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length))), Error) << length;
   }
   for (const char* hex : {kNumpyCompressed, kNumpyStored}) {
-    const Bytes archive = from_hex(hex);
+    const NpyBytes archive = from_hex(hex);
     for (std::size_t length = 0; length < archive.size(); ++length) {
-      const Bytes cut(archive.begin(), archive.begin() + static_cast<std::ptrdiff_t>(length));
+      const NpyBytes cut(archive.begin(), archive.begin() + static_cast<std::ptrdiff_t>(length));
       EXPECT_THROW(parse_npz(cut, "test.npz"), Error) << length;
     }
   }
 }
 
 TEST_F(Npy, DamageNeverCrashes) {
-  const Bytes plain = npy("{'descr': '>f8', 'fortran_order': True, 'shape': (1, 3), }", "abcdefghijklmnopqrstuvwx");
+  const NpyBytes plain = npy("{'descr': '>f8', 'fortran_order': True, 'shape': (1, 3), }", "abcdefghijklmnopqrstuvwx");
   for (std::size_t at = 0; at < plain.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
-      Bytes file = plain;
+      NpyBytes file = plain;
       file[at] ^= static_cast<std::byte>(1 << bit);
       expect_survived([&] { parse(file); });
     }
   }
   std::mt19937 random(1);
   for (const char* hex : {kNumpyCompressed, kNumpyStored}) {
-    const Bytes archive = from_hex(hex);
+    const NpyBytes archive = from_hex(hex);
     for (std::size_t bit = 0; bit < 8 * archive.size(); ++bit) {
-      Bytes file = archive;
+      NpyBytes file = archive;
       file[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
       expect_survived([&] { parse_npz(file, "test.npz"); });
     }
     for (int trial = 0; trial < 5000; ++trial) {
-      Bytes file = archive;
+      NpyBytes file = archive;
       for (int i = 0; i < 4; ++i)
         file[random() % file.size()] = static_cast<std::byte>(random() % 4 == 0 ? 255 : random());
       expect_survived([&] { parse_npz(file, "test.npz"); });
@@ -258,7 +258,7 @@ TEST_F(Npy, ArchivesComeBack) {
 }
 
 TEST_F(Npy, ArchivesWith64BitRecords) {
-  Bytes file;
+  NpyBytes file;
   const auto sink = [&](const void* data, std::size_t bytes) {
     const std::byte* p = static_cast<const std::byte*>(data);
     file.insert(file.end(), p, p + bytes);
@@ -277,16 +277,16 @@ TEST_F(Npy, ArchivesWith64BitRecords) {
     EXPECT_THROW(read_zip(std::span(file).first(length), "test.zip"), Error) << length;
   }
   for (std::size_t bit = 0; bit < 8 * file.size(); ++bit) {
-    Bytes damaged = file;
+    NpyBytes damaged = file;
     damaged[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     expect_survived([&] { read_zip(damaged, "test.zip"); });
   }
 }
 
 TEST_F(Npy, ArchivesThatLieAreRefused) {
-  const Bytes good = from_hex(kNumpyStored);
+  const NpyBytes good = from_hex(kNumpyStored);
   const auto refused = [&](std::size_t at, std::initializer_list<int> bytes, const std::string& part) {
-    Bytes file = good;
+    NpyBytes file = good;
     for (const int b : bytes) file[at++] = static_cast<std::byte>(b);
     const std::string message = message_of([&] { parse_npz(file, "test.npz"); });
     EXPECT_NE(message.find(part), std::string::npos) << message;
@@ -303,7 +303,7 @@ TEST_F(Npy, ArchivesThatLieAreRefused) {
   refused(record + 20, {0xFF, 0xFF, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0x7F}, "overlap");
   refused(good.size() - 12, {2, 0, 2, 0}, "one part of several");
   // A tiny entry that promises gigabytes.
-  Bytes bomb = from_hex(kNumpyCompressed);
+  NpyBytes bomb = from_hex(kNumpyCompressed);
   const std::size_t first = bomb.size() - 22 - 102;
   for (std::size_t i = 0; i < 4; ++i) bomb[first + 24 + i] = std::byte{0x7F};
   EXPECT_NE(message_of([&] { parse_npz(bomb, "test.npz"); }).find("cannot hold"), std::string::npos);

@@ -13,9 +13,6 @@ namespace varve::test {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // ---- any row, with its inputs spoilt
 
 bool is_small(const Tensors& outputs) {
@@ -66,14 +63,14 @@ void call_and_read(const Row& row, const std::string& what, const std::function<
   }
 }
 
-struct Param {
+struct HostileParam {
   const Row* row;
   std::string backend;
 };
 
-std::ostream& operator<<(std::ostream& out, const Param& p) { return out << p.row->op << " on " << p.backend; }
+std::ostream& operator<<(std::ostream& out, const HostileParam& p) { return out << p.row->op << " on " << p.backend; }
 
-class Hostile : public testing::TestWithParam<Param> {
+class Hostile : public testing::TestWithParam<HostileParam> {
  protected:
   void SetUp() override {
     before_ = device();
@@ -134,8 +131,8 @@ TEST_P(Hostile, UndefinedInputs) {
     });
 }
 
-std::vector<Param> params() {
-  std::vector<Param> all;
+std::vector<HostileParam> params() {
+  std::vector<HostileParam> all;
   for (const Row& row : table())
     for (const std::string& backend : executing_backends()) all.push_back({&row, backend});
   return all;

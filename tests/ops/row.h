@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +16,10 @@
 
 namespace varve::test {
 
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline const std::vector<DType> kEveryType = {f32, f64, bf16, f16, i64, i32, i8, u8, boolean};
+
 // An input or output as the oracle sees it: in double, row-major.
 struct Doubles {
   Shape shape;
@@ -25,6 +30,9 @@ Doubles doubles(const Shape& shape, double fill = 0);                           
 std::int64_t offset(const Shape& shape, const std::vector<std::int64_t>& index);  // row-major position of an index
 // Calls `visit` with each index of the shape, in row-major order.
 void each_index(const Shape& shape, const std::function<void(const std::vector<std::int64_t>&)>& visit);
+inline double at(const Doubles& x, const std::vector<std::int64_t>& index) {
+  return x.data[static_cast<std::size_t>(offset(x.shape, index))];
+}
 // Position in `shape` for an index of a shape that it broadcasts to, and the element there.
 std::int64_t broadcast_offset(const Shape& shape, const std::vector<std::int64_t>& index);
 double at_broadcast(const Doubles& x, const std::vector<std::int64_t>& index);

@@ -8,9 +8,6 @@
 
 namespace varve::test {
 
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 std::vector<Row> unary_rows();
 std::vector<Row> cast_rows();
 std::vector<Row> create_rows();

@@ -10,9 +10,8 @@ namespace varve::test {
 namespace {
 
 using Index = std::vector<std::int64_t>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Case {
+struct AttentionCase {
   bool causal = false;
   std::optional<double> scale = {};
   bool logical_mask = false, added_mask = false;
@@ -25,7 +24,7 @@ Index with(Index batch, std::int64_t row, std::int64_t column) {
 }
 
 // The score of one query and key, or -infinity where it must not look.
-double score(const DoublesList& in, const Case& c, const Index& batch, std::int64_t query, std::int64_t key) {
+double score(const DoublesList& in, const AttentionCase& c, const Index& batch, std::int64_t query, std::int64_t key) {
   const Shape &q = in[0].shape, &k = in[1].shape;
   const std::int64_t queries = q[q.rank() - 2], keys = k[k.rank() - 2], depth = q.back();
   if (c.causal && key - (keys - 1) > query - (queries - 1)) return -kInfinity;
@@ -37,7 +36,7 @@ double score(const DoublesList& in, const Case& c, const Index& batch, std::int6
   return c.added_mask ? dot + at_broadcast(in[3], with(batch, query, key)) : dot;
 }
 
-Doubles attended(const DoublesList& in, const Case& c) {
+Doubles attended(const DoublesList& in, const AttentionCase& c) {
   const auto batch_of = [](const Shape& s) { return Shape(Index(s.begin(), s.end() - 2)); };
   Shape shape =
       broadcast(broadcast(batch_of(in[0].shape), batch_of(in[1].shape), "oracle"), batch_of(in[2].shape), "oracle");
@@ -65,7 +64,7 @@ Doubles attended(const DoublesList& in, const Case& c) {
   return y;
 }
 
-Row attention_row(const std::string& label, const Case& c, std::vector<std::vector<Shape>> shapes) {
+Row attention_row(const std::string& label, const AttentionCase& c, std::vector<std::vector<Shape>> shapes) {
   Row row{.op = "attention",
           .label = label,
           .covers = {"attention_grad"},
@@ -90,7 +89,7 @@ Doubles swapped(const Doubles& x) {
 }
 
 Row inside_row() {
-  const Case c{.causal = true};
+  const AttentionCase c{.causal = true};
   Row row = attention_row("inside", c, {{{2, 5, 3, 4}, {2, 5, 3, 4}, {2, 5, 3, 2}}});
   row.call = [](const Tensors& in) {
     const auto turned = [](const Tensor& x) { return transpose(x, {0, 2, 1, 3}); };
@@ -103,7 +102,7 @@ Row inside_row() {
 }
 
 // Lengths and head sizes past one block and one vector.
-Row long_row(const std::string& label, const Case& c) {
+Row long_row(const std::string& label, const AttentionCase& c) {
   Row row = attention_row(label, c, {{{1, 50, 5}, {1, 67, 5}, {1, 67, 3}}, {{1, 1, 64}, {1, 257, 64}, {1, 257, 2}}});
   row.terms = 257;
   row.gradient_shapes = {{{1, 3, 2}, {1, 4, 2}, {1, 4, 2}}};

@@ -10,9 +10,6 @@ namespace varve::test {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 using Values = std::vector<double>;
 
 // Replaces each line along an axis by a function of it.

@@ -8,8 +8,6 @@ namespace varve::test {
 
 namespace {
 
-const std::vector<DType> kEveryType = {f32, f64, bf16, f16, i64, i32, i8, u8, boolean};
-
 void add_casts(std::vector<Row>& rows) {
   const auto row = [&](const std::string& label, DType to, std::function<double(double)> oracle,
                        std::vector<double> values, std::vector<DType> types) {

@@ -7,8 +7,6 @@ namespace {
 using Index = std::vector<std::int64_t>;
 
 double* at(Doubles& x, const Index& index) { return &x.data[static_cast<std::size_t>(offset(x.shape, index))]; }
-double at(const Doubles& x, const Index& index) { return x.data[static_cast<std::size_t>(offset(x.shape, index))]; }
-
 struct Taps {
   Index stride = {1, 1}, before = {0, 0}, after = {0, 0}, dilation = {1, 1};
   std::int64_t groups = 1;

@@ -8,7 +8,7 @@ namespace {
 
 using Index = std::vector<std::int64_t>;
 
-std::int64_t at(const Doubles& indices, const Index& index) {
+std::int64_t index_at(const Doubles& indices, const Index& index) {
   return static_cast<std::int64_t>(indices.data[static_cast<std::size_t>(offset(indices.shape, index))]);
 }
 double& element(Doubles& x, const Index& index) { return x.data[static_cast<std::size_t>(offset(x.shape, index))]; }
@@ -17,7 +17,7 @@ double& element(Doubles& x, const Index& index) { return x.data[static_cast<std:
 Index source(const Index& index, const Doubles& indices, int axis) {
   const auto first = index.begin() + axis, last = first + indices.shape.rank();
   Index from(index.begin(), first);
-  from.push_back(at(indices, Index(first, last)));
+  from.push_back(index_at(indices, Index(first, last)));
   from.insert(from.end(), last, index.end());
   return from;
 }
@@ -48,13 +48,13 @@ Index replaced(Index index, int axis, std::int64_t by) {
 
 Doubles taken(Doubles x, const Doubles& indices, int axis) {
   Doubles out = doubles(indices.shape);
-  each_index(out.shape, [&](const Index& i) { element(out, i) = element(x, replaced(i, axis, at(indices, i))); });
+  each_index(out.shape, [&](const Index& i) { element(out, i) = element(x, replaced(i, axis, index_at(indices, i))); });
   return out;
 }
 
 Doubles put(Doubles x, const Doubles& indices, Doubles updates, int axis) {
   each_index(updates.shape,
-             [&](const Index& i) { element(x, replaced(i, axis, at(indices, i))) += element(updates, i); });
+             [&](const Index& i) { element(x, replaced(i, axis, index_at(indices, i))) += element(updates, i); });
   return x;
 }
 

@@ -8,10 +8,6 @@ namespace varve::test {
 namespace {
 
 using Index = std::vector<std::int64_t>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-double at(const Doubles& x, const Index& index) { return x.data[static_cast<std::size_t>(offset(x.shape, index))]; }
 
 // Half-open ranges of one output along one axis, in the input's coordinates.
 struct Span {
@@ -33,9 +29,9 @@ std::vector<Span> spans(const PoolOptions& o, std::size_t axis, std::int64_t siz
   }
 }
 
-using Fold = std::function<double(const std::vector<double>& values, double counted)>;
+using PoolFold = std::function<double(const std::vector<double>& values, double counted)>;
 
-Doubles pooled(const Doubles& x, const std::vector<Span>& high, const std::vector<Span>& wide, const Fold& fold) {
+Doubles pooled(const Doubles& x, const std::vector<Span>& high, const std::vector<Span>& wide, const PoolFold& fold) {
   Doubles y = doubles({x.shape[0], std::ssize(high), std::ssize(wide), x.shape[3]});
   std::size_t next = 0;
   each_index(y.shape, [&](const Index& i) {

@@ -83,7 +83,7 @@ struct Kind {
   std::size_t inputs() const { return 4 + (has_c() || has_hidden_bias() ? 1 : 0); }  // of one direction
 };
 
-struct Case {
+struct RecurrentCase {
   std::int64_t layers = 1;
   bool bidirectional = false, lengths = false;
   std::int64_t directions() const { return bidirectional ? 2 : 1; }
@@ -95,7 +95,7 @@ struct Sizes {
 
 // Inputs: x, lengths when there are some, then for each layer and direction: input and hidden weights, bias, h0, and
 // the first c of an lstm or the hidden bias of a gru.
-std::vector<Shape> shapes_of(const Kind& kind, const Case& c, const Sizes& s) {
+std::vector<Shape> shapes_of(const Kind& kind, const RecurrentCase& c, const Sizes& s) {
   std::vector<Shape> shapes{{s.steps, s.batch, s.features}};
   if (c.lengths) shapes.push_back({s.batch});
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
@@ -108,7 +108,7 @@ std::vector<Shape> shapes_of(const Kind& kind, const Case& c, const Sizes& s) {
   return shapes;
 }
 
-Tensors call_layers(const Kind& kind, const Case& c, const Tensors& in) {
+Tensors call_layers(const Kind& kind, const RecurrentCase& c, const Tensors& in) {
   RecurrentOptions options{.bidirectional = c.bidirectional, .relu = kind.relu};
   if (c.lengths) options.lengths = in[1];
   std::vector<RecurrentWeights> layers;
@@ -192,7 +192,7 @@ Doubles side_by_side(const Doubles& a, const Doubles& b) {
   return y;
 }
 
-DoublesList layers_oracle(const Kind& kind, const Case& c, const DoublesList& in) {
+DoublesList layers_oracle(const Kind& kind, const RecurrentCase& c, const DoublesList& in) {
   Doubles y = in[0];
   DoublesList h, cells;
   std::size_t at = c.lengths ? 2 : 1;
@@ -211,7 +211,7 @@ DoublesList layers_oracle(const Kind& kind, const Case& c, const DoublesList& in
   return out;
 }
 
-Row layer_row(const Kind& kind, const std::string& label, const Case& c) {
+Row layer_row(const Kind& kind, const std::string& label, const RecurrentCase& c) {
   return {
       .op = kind.op,
       .label = label,
@@ -245,7 +245,7 @@ Row half_row(const Kind& kind) {
 }
 
 // Lengths from none to all of the steps.
-Row ragged_row(const Kind& kind, const std::string& label, Case c) {
+Row ragged_row(const Kind& kind, const std::string& label, RecurrentCase c) {
   c.lengths = true;
   Row row = layer_row(kind, label, c);
   row.integer_inputs = {{1, 6}};
@@ -255,7 +255,7 @@ Row ragged_row(const Kind& kind, const std::string& label, Case c) {
 }
 
 // Lengths of i32, and some that no sequence can have: they count as none and all of the steps.
-Row beyond_row(const Kind& kind, const std::string& label, const Case& c) {
+Row beyond_row(const Kind& kind, const std::string& label, const RecurrentCase& c) {
   Row row = ragged_row(kind, label, c);
   row.integer_inputs = {};
   row.fixed_types = {{1, i32}};

@@ -17,9 +17,6 @@ void integers(Row& row) {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 using Values = std::vector<double>;
 using Fold = std::function<double(const Values&)>;
 using Over = std::optional<Axes>;
@@ -101,7 +98,7 @@ void add_rows(std::vector<Row>& rows, const Reducer& r) {
 
 double total(const Values& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 double average(const Values& v) { return total(v) / static_cast<double>(v.size()); }
-double product(const Values& v) { return std::accumulate(v.begin(), v.end(), 1.0, std::multiplies<double>()); }
+double product_of(const Values& v) { return std::accumulate(v.begin(), v.end(), 1.0, std::multiplies<double>()); }
 
 template <class Better>
 std::size_t best_of(const Values& v, Better better) {
@@ -112,7 +109,7 @@ std::size_t best_of(const Values& v, Better better) {
   }
   return best;
 }
-double largest(const Values& v) { return v[best_of(v, std::greater<double>())]; }
+double largest_of(const Values& v) { return v[best_of(v, std::greater<double>())]; }
 double smallest(const Values& v) { return v[best_of(v, std::less<double>())]; }
 
 double squared_distance(const Values& v) {
@@ -122,7 +119,7 @@ double squared_distance(const Values& v) {
 }
 
 double log_sum_exp(const Values& v) {
-  const double shift = v.empty() ? -kInfinity : largest(v);
+  const double shift = v.empty() ? -kInfinity : largest_of(v);
   if (std::isinf(shift)) return shift;
   double sum = 0;
   for (double x : v) sum += std::exp(x - shift);
@@ -143,19 +140,20 @@ void away_from_ties(Row& row) {
 void add_sums(std::vector<Row>& rows) {
   add_rows(rows, {.op = "sum", .call = with_options(sum), .fold = total, .sums = true, .values = {1e4, -1e4, -0.0}});
   add_rows(rows, {.op = "mean", .call = with_options(mean), .fold = average, .sums = true, .values = {1e4, -1e4}});
-  add_rows(rows, {.op = "prod", .call = with_options(prod), .fold = product, .values = {-0.0, 1}, .more = [](Row& row) {
-                    row.range = {0.9, 1.1};
-                    row.slack = 4;  // each factor rounds
-                  }});
+  add_rows(rows,
+           {.op = "prod", .call = with_options(prod), .fold = product_of, .values = {-0.0, 1}, .more = [](Row& row) {
+              row.range = {0.9, 1.1};
+              row.slack = 4;  // each factor rounds
+            }});
   const std::vector<std::vector<Shape>> few = {{{3, 5}}, {{0, 4}}, {{4, 0}}};
   for (const Reducer& r : {Reducer{.op = "sum", .call = with_options(sum), .fold = total, .more = integers},
-                           Reducer{.op = "prod", .call = with_options(prod), .fold = product, .more = integers},
+                           Reducer{.op = "prod", .call = with_options(prod), .fold = product_of, .more = integers},
                            Reducer{.op = "mean", .call = with_options(mean), .fold = average, .more = integers}})
     rows.push_back(reduce_row(r, "integers", Axes{1}, false, few));
 
-  // The gradient of a factor is the product of the others: with none, one and two zeros in a row.
+  // The gradient of a factor is the product_of of the others: with none, one and two zeros in a row.
   Row zeros =
-      reduce_row({.op = "prod", .call = with_options(prod), .fold = product}, "zeros", Axes{-1}, false, {{{3, 5}}});
+      reduce_row({.op = "prod", .call = with_options(prod), .fold = product_of}, "zeros", Axes{-1}, false, {{{3, 5}}});
   zeros.adjust = [](DoublesList& in) {
     if (in[0].data.size() == 15) in[0].data[6] = in[0].data[10] = in[0].data[13] = 0;
   };
@@ -165,7 +163,7 @@ void add_sums(std::vector<Row>& rows) {
 void add_extremes(std::vector<Row>& rows) {
   const Reducer greatest{.op = "max",
                          .call = with_options(max),
-                         .fold = largest,
+                         .fold = largest_of,
                          .empty = false,
                          .values = {2, 2, -0.5, 2},
                          .more = away_from_ties};

@@ -10,8 +10,6 @@ namespace {
 
 using Index = std::vector<std::int64_t>;
 
-const std::vector<DType> kEveryType = {f32, f64, bf16, f16, i64, i32, i8, u8, boolean};
-
 // out[index] = x[from(index)], or `fill` where from() gives nothing.
 Doubles moved(const Doubles& x, const Shape& shape, const std::function<Index(Index)>& from, double fill = 0) {
   Doubles out = doubles(shape, fill);

@@ -32,13 +32,13 @@ TEST(ByName, OptionsReachTheirFields) {
 }
 
 TEST(ByName, UnknownNamesGetTheNearest) {
-  expect_error([] { by_name("adan", {}); }, "optimizer \"adan\" is not known. Did you mean \"adam\"? There are: sgd,");
-  expect_error([] { options_of("xyzzy"); }, "optimizer \"xyzzy\" is not known. There are: sgd, adam");
+  expect_error([] { by_name("adan", {}); }, "optimizer 'adan' is not known. Did you mean 'adam'? There are: sgd,");
+  expect_error([] { options_of("xyzzy"); }, "optimizer 'xyzzy' is not known. There are: sgd, adam");
   expect_error(
       [] {
         by_name("sgd", {{"momentun", 0.9}});
       },
-      "sgd: option \"momentun\" is not known. Did you mean \"momentum\"? There are: rate, momentum");
+      "sgd: option 'momentun' is not known. Did you mean 'momentum'? There are: rate, momentum");
   expect_error([] { by_name("sgd", {{"nesterov", 0.5}}); }, "sgd: nesterov is 0.5; expected 0 (off) or 1 (on)");
   expect_error([] { by_name("sgd", {{"momentum", 2}}); }, "sgd: momentum is 2");
 }
@@ -70,21 +70,21 @@ TEST(ByName, ScheduleOptionsReachTheirFields) {
 }
 
 TEST(ByName, UnknownSchedulesGetTheNearest) {
-  expect_error([] { schedule_by_name("cosin", {}); }, "schedule \"cosin\" is not known. Did you mean \"cosine\"?");
+  expect_error([] { schedule_by_name("cosin", {}); }, "schedule 'cosin' is not known. Did you mean 'cosine'?");
   expect_error(
       [] {
         schedule_by_name("cosine", {{"finale", 1}});
       },
-      "cosine: option \"finale\" is not known. Did you mean \"final\"?");
+      "cosine: option 'finale' is not known. Did you mean 'final'?");
   expect_error(
       [] {
         schedule_by_name("constant", {{"rate", 1}});
       },
-      "constant: option \"rate\" is not known. There are none.");
-  expect_error([] { schedule_by_name("milestones", {{"epoch", 1}}); }, "Did you mean \"epochs\"?");
+      "constant: option 'rate' is not known. There are none.");
+  expect_error([] { schedule_by_name("milestones", {{"epoch", 1}}); }, "Did you mean 'epochs'?");
   expect_error([] { schedule_by_name("milestones", {}); }, "no epochs are given");
   expect_error([] { schedule_by_name("plateau", {{"patience", 1.5}}); }, "patience is 1.5; expected a whole number");
-  expect_error([] { schedule_options_of("linear"); }, "schedule \"linear\" is not known.");
+  expect_error([] { schedule_options_of("linear"); }, "schedule 'linear' is not known.");
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 using Ints32 = std::vector<std::int32_t>;
 
-Tensor logits() { return tensor(Floats{2, -1, 0.5, 0, 3, -2, 1.5, 1, -0.5, -1, 0.25, 0.75}, {4, 3}); }
-Tensor classes() { return tensor(Ints32{0, 2, 1, 2}); }
+Tensor metric_logits() { return tensor(Floats{2, -1, 0.5, 0, 3, -2, 1.5, 1, -0.5, -1, 0.25, 0.75}, {4, 3}); }
+Tensor metric_classes() { return tensor(Ints32{0, 2, 1, 2}); }
 
 // What the caller does: sums in double over batches.
 double value(const Metric& metric, const std::vector<std::pair<Tensor, Tensor>>& batches) {
@@ -32,13 +32,15 @@ double value(const Metric& metric, const std::vector<std::pair<Tensor, Tensor>>&
 }
 
 TEST(Metrics, AccuracyIsTheShareOfLargestLogits) {
-  EXPECT_EQ(accuracy().sums(logits(), classes()).to_vector<float>(), (Floats{2, 4}));
-  EXPECT_EQ(accuracy().sums(logits().to(bf16), classes().to(i64)).to_vector<float>(), (Floats{2, 4}));
-  EXPECT_EQ(accuracy().sums(logits().reshape({2, 2, 3}), classes().reshape({2, 2})).to_vector<float>(), (Floats{2, 4}));
+  EXPECT_EQ(accuracy().sums(metric_logits(), metric_classes()).to_vector<float>(), (Floats{2, 4}));
+  EXPECT_EQ(accuracy().sums(metric_logits().to(bf16), metric_classes().to(i64)).to_vector<float>(), (Floats{2, 4}));
+  EXPECT_EQ(accuracy().sums(metric_logits().reshape({2, 2, 3}), metric_classes().reshape({2, 2})).to_vector<float>(),
+            (Floats{2, 4}));
   // Soft targets: the largest of both.
   const Tensor soft = tensor(Floats{0.6f, 0.3f, 0.1f, 0, 0.4f, 0.6f, 0.9f, 0, 0.1f, 0, 0.9f, 0.1f}, {4, 3});
-  EXPECT_EQ(accuracy().sums(logits(), soft).to_vector<float>(), (Floats{2, 4}));
-  EXPECT_DOUBLE_EQ(value(accuracy(), {{logits(), classes()}, {logits(), tensor(Ints32{0, 1, 0, 2})}}), 0.75);
+  EXPECT_EQ(accuracy().sums(metric_logits(), soft).to_vector<float>(), (Floats{2, 4}));
+  EXPECT_DOUBLE_EQ(
+      value(accuracy(), {{metric_logits(), metric_classes()}, {metric_logits(), tensor(Ints32{0, 1, 0, 2})}}), 0.75);
   EXPECT_TRUE(std::isnan(accuracy().value({0, 0})));
 }
 
@@ -106,11 +108,11 @@ TEST(Metrics, ClassScores) {
 }
 
 TEST(Metrics, PerplexityIsOfTokens) {
-  const Tensor z = logits().reshape({2, 2, 3}), t = classes().reshape({2, 2});
+  const Tensor z = metric_logits().reshape({2, 2, 3}), t = metric_classes().reshape({2, 2});
   EXPECT_NEAR(value(perplexity(), {{z, t}}), 5.652000095269272, 1e-5);
   // All equal logits: as many words as there are.
   EXPECT_NEAR(value(perplexity(), {{zeros({2, 3, 7}), zeros({2, 3}, i32)}}), 7, 1e-5);
-  EXPECT_NEAR(value(perplexity(), {{logits(), one_hot(classes(), 3)}}), 5.652000095269272, 1e-5);
+  EXPECT_NEAR(value(perplexity(), {{metric_logits(), one_hot(metric_classes(), 3)}}), 5.652000095269272, 1e-5);
   EXPECT_FALSE(perplexity().higher_is_better);
 }
 
@@ -151,8 +153,8 @@ TEST(Metrics, BinnedAreaOfOneLogitOrTwo) {
 TEST(Metrics, SumsBelongToTheStepsProgram) {
   for (const char* name : {"accuracy", "top2", "f1", "perplexity", "auc"}) {
     const Metric metric = metric_by_name(name);
-    const Tensor z = std::string(name) == "auc" ? logits().slice({{}, {0, 2}}) : logits();
-    const Tensor t = minimum(classes(), 1);
+    const Tensor z = std::string(name) == "auc" ? metric_logits().slice({{}, {0, 2}}) : metric_logits();
+    const Tensor t = minimum(metric_classes(), 1);
     auto program = compile([&](Tensor a, Tensor b) { return metric.sums(a, b); });
     EXPECT_EQ(program(z, t).to_vector<float>(), metric.sums(z, t).to_vector<float>()) << name;
   }

@@ -5,21 +5,19 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "text_checks.h"
 #include "train/progress.h"
 
 namespace varve::train {
 namespace {
+
+using test::occurrences;
 
 constexpr int kWide = 200;
 
 std::size_t columns(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
 }
 ProgressState finished() {
   return {.epoch = 1,

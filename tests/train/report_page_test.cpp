@@ -7,19 +7,16 @@
 
 #include "page/chart.h"
 #include "page/markup.h"
+#include "text_checks.h"
 #include "train/report.h"
 
 namespace varve::train {
 namespace {
 
-using namespace page;
+using test::contains;
+using test::occurrences;
 
-std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using namespace page;
 
 // The first fault in how tags nest; "" when there is none.
 std::string imbalance(const std::string& page) {

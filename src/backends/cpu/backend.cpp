@@ -1,7 +1,7 @@
 #include "backends/cpu/backend.h"
 
 #include "backends/cpu/claims.h"
-#include "backends/cpu/groups.h"
+#include "backends/cpu/groups/groups.h"
 #include "backends/cpu/onednn/onednn.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -18,8 +18,11 @@ const ClaimMap& claim_map() {
     add_random_claims(all);
     add_matmul_claims(all);
     add_conv_claims(all);
-    add_pool_claims(all);
-    add_row_claims(all);
+    add_max_pool_claims(all);
+    add_avg_pool_claims(all);
+    add_softmax_claims(all);
+    add_layer_norm_claims(all);
+    add_cross_entropy_claims(all);
     add_batch_norm_claims(all);
     add_attention_claims(all);
     add_column_claims(all);

@@ -1,4 +1,4 @@
-// The multi-core CPU: oneDNN where it wins, SIMD tiles for generated groups, our own kernels for the rest.
+// The multi-core CPU: oneDNN where it wins, SIMD tiles for generated groups, plain kernels for the rest.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Who can compute what: functions that offer kernels for a site, by operator name. One file a family.
+// Who can compute what: functions that offer kernels for a site, by operator name. One folder for each family of
+// operators.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,11 @@ void add_index_claims(ClaimMap&);
 void add_random_claims(ClaimMap&);
 void add_matmul_claims(ClaimMap&);
 void add_conv_claims(ClaimMap&);
-void add_pool_claims(ClaimMap&);
-void add_row_claims(ClaimMap&);  // softmax, cross-entropy, layer norm: one row at a time
+void add_max_pool_claims(ClaimMap&);
+void add_avg_pool_claims(ClaimMap&);
+void add_softmax_claims(ClaimMap&);
+void add_layer_norm_claims(ClaimMap&);
+void add_cross_entropy_claims(ClaimMap&);
 void add_batch_norm_claims(ClaimMap&);
 void add_attention_claims(ClaimMap&);
 void add_column_claims(ClaimMap&);  // sums over leading axes

@@ -12,15 +12,15 @@ std::uint32_t bits_at(const ir::Node& node, const View& seed, const View& counte
                      static_cast<std::uint64_t>(counter.get_int(0)), static_cast<std::uint64_t>(index));
 }
 
-void uniform(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
+void random_uniform_of(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
   for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, uniform01(bits_at(node, in[0], in[1], i)));
 }
 
-void normal(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
+void random_normal_of(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
   for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, normal_from_bits(bits_at(node, in[0], in[1], i)));
 }
 
-void bits(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
+void random_bits_of(const ir::Node& node, const Views& in, const Views& out, backend::ErrorWord&) {
   for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set_int(i, bits_at(node, in[0], in[1], i));
 }
 
@@ -36,9 +36,9 @@ void dropout(const ir::Node& node, const Views& in, const Views& out, backend::E
 }  // namespace
 
 void add_random_kernels(KernelMap& map) {
-  map["random_uniform"] = uniform;
-  map["random_normal"] = normal;
-  map["random_bits"] = bits;
+  map["random_uniform"] = random_uniform_of;
+  map["random_normal"] = random_normal_of;
+  map["random_bits"] = random_bits_of;
   map["dropout"] = dropout;
 }
 

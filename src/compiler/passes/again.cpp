@@ -1,6 +1,6 @@
-// What the forward pass computed is often read on the way back as well: the input of a layer, for the gradient of its
-// weights. Where a kernel on the way back reads anyway what such a value was computed from, that kernel writes it once
-// more, just before it is read, and nothing is kept in between.
+// What the forward pass computed is often read in the backward pass as well: the input of a layer, for the gradient of
+// its weights. Where a kernel of the backward pass reads anyway what such a value was computed from, that kernel writes
+// it once more, just before it is read, and nothing is kept in between.
 #include <algorithm>
 
 #include "base/text.h"
@@ -9,9 +9,9 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less is not worth the write
-constexpr std::size_t kLeastBetween = 4;                   // kernels for which it would be kept at least,
-constexpr std::size_t kLeastShare = 8;                     // and one of so many kernels of the program
+constexpr std::size_t kLeastBytesAgain = std::size_t{1} << 18;  // less is not worth the write
+constexpr std::size_t kLeastBetween = 4;                        // kernels for which it would be kept at least,
+constexpr std::size_t kLeastShare = 8;                          // and one of so many kernels of the program
 
 class WritingAgain {
  public:
@@ -109,7 +109,7 @@ std::vector<bool> WritingAgain::before(std::size_t kernel) const {
 // Readers that the host waits for have the value as it was first written, all others as the host writes it: they come
 // after the host, which cannot make it wait for itself.
 void WritingAgain::consider(std::size_t host, const ir::Value& value) {
-  if (kept_.count(value) || value.type().bytes() < kLeastBytes || !writer_.count(value)) return;
+  if (kept_.count(value) || value.type().bytes() < kLeastBytesAgain || !writer_.count(value)) return;
   const std::vector<bool> earlier = before(host);
   const auto count = [](const std::vector<bool>& kernels) { return std::count(kernels.begin(), kernels.end(), true); };
   std::vector<std::size_t> late;
@@ -133,7 +133,7 @@ void WritingAgain::consider(std::size_t host, const ir::Value& value) {
   }
   kept_.insert(value);
   draft_.explain += cat(value.node->op->name, " ", value.type().str(), " of '", value.node->origin.path,
-                        "' is written again on the way back\n");
+                        "' is computed again in the backward pass\n");
 }
 
 ir::Value WritingAgain::add_output(std::size_t host, const ir::Value& value, const std::vector<std::size_t>& readers) {

@@ -207,6 +207,8 @@ void Fusion::emit() {
 
 }  // namespace
 
-void fuse(Draft& draft) { Fusion(draft).run(); }
+void fuse(Draft& draft) {
+  if (draft.backend->fuses()) Fusion(draft).run();
+}
 
 }  // namespace varve::compiler

@@ -47,15 +47,16 @@ class Selection {
     if (is_leaf(*node) || is_view(*node) || covered_.count(node.get())) return;
     if (!node->regions.empty()) return add_loop(node, draft);
     std::string refused;
-    for (backend::Claim& claim : claims(node)) {
-      if (!claim.accepted()) {
-        refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
-        continue;
-      }
-      if (!free(claim)) continue;
-      draft.explain += cat(claim.kernel, "  <-  ", describe(*node), "\n", refused);
-      for (const ir::NodePtr& covered : claim.nodes) covered_.insert(covered.get());
-      draft.units.push_back({std::move(claim), nullptr, 0});
+    backend::Claim* best = nullptr;
+    std::vector<backend::Claim> offered = claims(node);
+    for (backend::Claim& claim : offered) {
+      if (claim.accepted() && free(claim) && (!best || is_cheaper(claim, *best))) best = &claim;
+      if (!claim.accepted() && !best) refused += cat("    ", claim.kernel, ": ", claim.refusal, "\n");
+    }
+    if (best) {
+      draft.explain += cat(best->kernel, "  <-  ", describe(*node), "\n", refused);
+      for (const ir::NodePtr& covered : best->nodes) covered_.insert(covered.get());
+      draft.units.push_back({std::move(*best), nullptr, 0});
       return;
     }
     if (backend_.fuses() && is_fusible(*node)) return;
@@ -69,6 +70,11 @@ class Selection {
     if (const backend::UserKernel* kernel = backend::find_user_kernel(*node->op, backend_.name()))
       all.insert(all.begin(), backend::Claim::of(cat("user ", node->op->name), node, (*kernel)(*node)));
     return all;
+  }
+
+  // Among claims that cover as much. One that states no cost keeps its place in the backend's order.
+  static bool is_cheaper(const backend::Claim& claim, const backend::Claim& than) {
+    return claim.nodes.size() == than.nodes.size() && claim.cost > 0 && than.cost > 0 && claim.cost < than.cost;
   }
 
   bool free(const backend::Claim& claim) const {
@@ -88,7 +94,9 @@ class Selection {
   std::string refusals_;
 };
 
-std::int64_t aligned(std::size_t bytes) { return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign); }
+std::int64_t aligned_bytes(std::size_t bytes) {
+  return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign);
+}
 
 // A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
 void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
@@ -103,7 +111,7 @@ void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
   for (int c = 0; c < loop->carries; ++c) {
     for (int twice = 0; twice < 2; ++twice) {
       loop->carry_at.push_back(at);
-      at += aligned(node->types[static_cast<std::size_t>(c)].bytes());
+      at += aligned_bytes(node->types[static_cast<std::size_t>(c)].bytes());
     }
   }
   loop->arena_at = at;

@@ -1,6 +1,6 @@
 // Rows that were taken from a table and then multiplied: where there are many more of them than the table has, the
-// table is multiplied instead, and the products are taken from that. On the way back, gradients of equal rows are added
-// up before they are multiplied, once for the weights and for the table.
+// table is multiplied instead, and the products are taken from that. In the backward pass, gradients of equal rows are
+// summed before they are multiplied, once for the weights and for the table.
 //
 //   table[ids]·w            =  (table·w)[ids]
 //   table[ids]ᵀ·d           =  tableᵀ·D      with D = Σ d by id

@@ -1,5 +1,5 @@
 // Where a backend gains nothing from bf16, what is bf16 within a program is computed and kept in f32: only what comes
-// in and goes out has the type it says. Roundings on the way fall away, except where a program asks for just that:
+// in and goes out has the type it says. Roundings in between fall away, except where a program asks for just that:
 // x.to(bf16).to(f32).
 #include <algorithm>
 #include <unordered_set>

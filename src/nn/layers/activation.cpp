@@ -36,8 +36,7 @@ Activation activation_by_name(const std::string& name) {
     if (known.name == name) return known;
     names.push_back(known.name);
   }
-  const std::string guess = nearest(name, names);
-  throw Error("unknown activation '" + name + "'." + (guess.empty() ? "" : " Did you mean '" + guess + "'?"));
+  throw Error("unknown activation '" + name + "'." + did_you_mean(name, names));
 }
 
 Tensor Activate::forward(Tensor x, Mode) {

@@ -17,7 +17,7 @@ struct Recurrent::Cells {
 
 namespace {
 
-constexpr int kMostLayers = 1000;  // of a number that a file may hold
+constexpr int kMostRecurrentLayers = 1000;  // of a number that a file may hold
 
 // The gradient ends where the last batch did.
 std::vector<Tensor> start(const std::vector<Variable>& carried) {
@@ -40,9 +40,9 @@ Recurrent::Recurrent(Kind kind, std::int64_t width, RecurrentLayerOptions option
     : kind_(kind), width_(width), options_(std::move(options)), drop_(options_.layers > 1 ? options_.dropout : 0) {
   check_size(Recurrent::kind(), "the width", width);
   check_size(Recurrent::kind(), "the number of layers", options_.layers);
-  if (options_.layers > kMostLayers)
+  if (options_.layers > kMostRecurrentLayers)
     throw Error(Recurrent::kind() + ": " + std::to_string(options_.layers) + " layers are more than the most, " +
-                std::to_string(kMostLayers) + ".");
+                std::to_string(kMostRecurrentLayers) + ".");
   add("dropout", drop_);
   learns_size();
 }

@@ -47,7 +47,7 @@ Fields::Fields(const LayerSchema& schema, const Value& value, const Place& place
   for (const auto& [key, given] : values_.fields)
     if (std::find(known.begin(), known.end(), key) == known.end())
       place.fail(given.line ? given : value,
-                 "unknown key '" + key + "'." + text::did_you_mean(key, known) +
+                 "unknown key '" + key + "'." + did_you_mean(key, known) +
                      (known.empty() ? " It takes no settings." : " Known: " + listed(known) + "."));
   for (const LayerKey& key : schema.keys) {
     if (values_.find(key.name)) continue;
@@ -133,7 +133,7 @@ Initializer Fields::init(const std::string& key) const {
   if (found == scaled.end()) {
     std::vector<std::string> known;
     for (const auto& entry : scaled) known.push_back(entry.first);
-    place.fail(value, "no initialiser '" + name + "' takes a number." + text::did_you_mean(name, known) +
+    place.fail(value, "no initialiser '" + name + "' takes a number." + did_you_mean(name, known) +
                           " Known: " + listed(known) + ".");
   }
   return found->second(place.inside(name).number(amount, -1e6, 1e6));
@@ -158,7 +158,7 @@ Embedding Fields::embedding(const std::string& key) const {
     if (const auto found = scope->made.find(name); found != scope->made.end()) return found->second;
     for (const auto& entry : scope->made) known.push_back(entry.first);
   }
-  place.fail(at(key), "no embedding named '" + name + "' before this layer." + text::did_you_mean(name, known));
+  place.fail(at(key), "no embedding named '" + name + "' before this layer." + did_you_mean(name, known));
 }
 
 }  // namespace varve::nn

@@ -41,7 +41,7 @@ Value substituted(const Value& value, const Value& parameters, const Place& plac
     if (!given) {
       std::vector<std::string> known;
       for (const auto& field : parameters.fields) known.push_back(field.first);
-      place.fail(value, "no parameter '" + name + "' in this block." + text::did_you_mean(name, known));
+      place.fail(value, "no parameter '" + name + "' in this block." + did_you_mean(name, known));
     }
     Value result = *given;
     result.line = value.line;
@@ -93,7 +93,7 @@ class Reader {
     if (block.kind != Value::table) here.expected(block, "a table with [[block." + name + ".layer]]");
     const std::vector<std::string> known = {"parameters", "standard", "layer"};
     for (const auto& [key, value] : block.fields)
-      if (!is_among(known, key)) here.fail(value, "unknown key '" + key + "'." + text::did_you_mean(key, known));
+      if (!is_among(known, key)) here.fail(value, "unknown key '" + key + "'." + did_you_mean(key, known));
     if (!block.find("layer")) here.fail(block, "has no [[block." + name + ".layer]].");
   }
 
@@ -122,7 +122,7 @@ class Reader {
       if (activation.name == field.first)
         place("").fail(field.second,
                        "'" + field.first + "' is an activation: write activation = \"" + field.first + "\".");
-    place("").fail(field.second, "unknown layer '" + field.first + "'." + text::did_you_mean(field.first, known));
+    place("").fail(field.second, "unknown layer '" + field.first + "'." + did_you_mean(field.first, known));
   }
 
   std::string name_of(const Value& table, const std::string& kind, std::map<std::string, int>& counts) const {
@@ -214,7 +214,7 @@ class Reader {
     else if (given.kind != Value::table)
       here.expected(given, "a table with the block's parameters");
     for (const auto& [key, value] : given.fields) {
-      if (!is_among(known, key)) here.fail(value, "unknown key '" + key + "'." + text::did_you_mean(key, known));
+      if (!is_among(known, key)) here.fail(value, "unknown key '" + key + "'." + did_you_mean(key, known));
       values.set(key, value);
     }
     for (std::size_t i = 0; i < required; ++i)
@@ -251,7 +251,7 @@ TextNetwork network_from_toml(const std::string& text, const std::string& name) 
   const Value document = text::parse_toml(text, name);
   for (const auto& [key, value] : document.fields)
     if (!is_among(kTopKeys, key))
-      Place{name, ""}.fail(value, "unknown key '" + key + "'." + text::did_you_mean(key, kTopKeys));
+      Place{name, ""}.fail(value, "unknown key '" + key + "'." + did_you_mean(key, kTopKeys));
   const Value* layers = document.find("layer");
   if (!layers) Place{name, ""}.fail(document, "no [[layer]]: a network file lists its layers.");
   TextNetwork network;

@@ -168,9 +168,4 @@ std::string toml_document(const Value& table) {
   return out;
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
-  const std::string meant = nearest(word, candidates);
-  return meant.empty() ? "" : " Did you mean '" + meant + "'?";
-}
-
 }  // namespace varve::text

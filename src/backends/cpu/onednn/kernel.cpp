@@ -76,7 +76,7 @@ void append_activation(dnnl::post_ops& ops, Activation activation) {
     case Activation::none:
       return;
     case Activation::relu:
-      // oneDNN's own relu turns NaN into 0 and would hide it from everybody after; its elu keeps NaN, and with alpha 0
+      // oneDNN's relu makes 0 of NaN and would hide it from everybody after; its elu keeps NaN, and with alpha 0
       // is relu but for the sign of zeros, which the absolute value mends.
       append_eltwise(ops, algorithm::eltwise_elu, 0.f);
       return append_eltwise(ops, algorithm::eltwise_abs, 0.f);

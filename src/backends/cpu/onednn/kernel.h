@@ -1,6 +1,6 @@
 #pragma once
 
-// Inside this folder only: oneDNN's own types, and the differences between its versions 2 and 3.
+// Inside this folder only: oneDNN's types, and the differences between its versions 2 and 3.
 
 #include <array>
 #include <cstddef>

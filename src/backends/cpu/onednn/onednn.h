@@ -140,13 +140,13 @@ class Matmul {
 };
 
 // C = Aᵀ·B      A: [K,M]  B: [K,N]  C: [M,N], row-major f32; long sums, which are split among the threads.
-struct TurnedProduct {
+struct TransposedProduct {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
 };
-void turned_product(const TurnedProduct& product);
+void transposed_product(const TransposedProduct& product);
 
 // --- The gradient of a dense layer's input ---------------------------------------------------------------------------
 

@@ -22,9 +22,10 @@ struct Link {
   bool p_scalar = false, q_scalar = false;  // single values, the same for the whole tile
 };
 
-// out[i] = the last link's value, starting from start[i]. `stream`: stores go past the caches (out must be aligned).
+// out[i] = the last link's value, starting from start[i]. `nontemporal`: stores go past the caches (out must be
+// aligned).
 using ChainFn = void (*)(const Link* links, std::size_t count, std::byte* const* places, const void* start, void* out,
-                         std::size_t n, bool stream);
+                         std::size_t n, bool nontemporal);
 
 ChainFn chain_kernel(DType compute);     // nullptr: none in this type
 bool inlined_in_chain(expr::Prim prim);  // others have to be called

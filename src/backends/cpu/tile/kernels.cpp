@@ -1,33 +1,33 @@
 #include "backends/cpu/tile/kernels.h"
 
-#include "backends/cpu/tile/fold.h"
 #include "backends/cpu/tile/kernels_simd.h"
+#include "backends/cpu/tile/reduction.h"
 
 namespace varve::cpu {
 namespace {
 using expr::Prim;
 
 template <class T, class Acc, Reduce op>
-void fold(const void* tile, std::size_t rows, std::size_t columns, void* acc) {
+void reduce_rows(const void* tile, std::size_t rows, std::size_t columns, void* acc) {
   const T* x = static_cast<const T*>(tile);
   Acc* to = static_cast<Acc*>(acc);
   for (std::size_t r = 0; r < rows; ++r, x += columns) {
 #pragma omp simd
-    for (std::size_t c = 0; c < columns; ++c) to[c] = fold_pair<op, Acc>(to[c], static_cast<Acc>(x[c]));
+    for (std::size_t c = 0; c < columns; ++c) to[c] = combine_pair<op, Acc>(to[c], static_cast<Acc>(x[c]));
   }
 }
 
 template <class T, class Acc>
-FoldFn fold_of(Reduce op) {
+ReduceRowsFn reduce_rows_of(Reduce op) {
   switch (op) {
     case Reduce::prod:
-      return &fold<T, Acc, Reduce::prod>;
+      return &reduce_rows<T, Acc, Reduce::prod>;
     case Reduce::max:
-      return &fold<T, Acc, Reduce::max>;
+      return &reduce_rows<T, Acc, Reduce::max>;
     case Reduce::min:
-      return &fold<T, Acc, Reduce::min>;
+      return &reduce_rows<T, Acc, Reduce::min>;
     default:
-      return &fold<T, Acc, Reduce::sum>;
+      return &reduce_rows<T, Acc, Reduce::sum>;
   }
 }
 
@@ -37,7 +37,7 @@ void i64_segments(const void* tile, std::size_t count, std::size_t length, void*
   std::int64_t* to = static_cast<std::int64_t*>(acc);
   for (std::size_t s = 0; s < count; ++s, x += length) {
     std::int64_t sum = to[s];
-    for (std::size_t i = 0; i < length; ++i) sum = fold_pair<op>(sum, x[i]);
+    for (std::size_t i = 0; i < length; ++i) sum = combine_pair<op>(sum, x[i]);
     to[s] = sum;
   }
 }
@@ -75,8 +75,8 @@ KernelFn splat_kernel(DType compute) {
   return compute == DType::f32 ? move_kernel_f32(Move::splat) : move_kernel_f64(Move::splat);
 }
 
-KernelFn stream_kernel(DType compute) {  // for i64, moving 8 bytes is all the same
-  return compute == DType::f32 ? move_kernel_f32(Move::stream) : move_kernel_f64(Move::stream);
+KernelFn nontemporal_kernel(DType compute) {  // for i64, moving 8 bytes is all the same
+  return compute == DType::f32 ? move_kernel_f32(Move::nontemporal) : move_kernel_f64(Move::nontemporal);
 }
 
 SegmentFn segment_kernel(DType compute, Reduce op) {
@@ -84,13 +84,13 @@ SegmentFn segment_kernel(DType compute, Reduce op) {
   return compute == DType::f32 ? segment_kernel_f32(op) : segment_kernel_f64(op);
 }
 
-FoldFn fold_kernel(DType compute, Reduce op) {
-  if (compute == DType::i64) return fold_of<std::int64_t, std::int64_t>(op);
-  return compute == DType::f32 ? fold_of<float, double>(op) : fold_of<double, double>(op);
+ReduceRowsFn reduce_rows_kernel(DType compute, Reduce op) {
+  if (compute == DType::i64) return reduce_rows_of<std::int64_t, std::int64_t>(op);
+  return compute == DType::f32 ? reduce_rows_of<float, double>(op) : reduce_rows_of<double, double>(op);
 }
 
-FoldFn combine_kernel(DType compute, Reduce op) {
-  return compute == DType::i64 ? fold_of<std::int64_t, std::int64_t>(op) : fold_of<double, double>(op);
+ReduceRowsFn combine_kernel(DType compute, Reduce op) {
+  return compute == DType::i64 ? reduce_rows_of<std::int64_t, std::int64_t>(op) : reduce_rows_of<double, double>(op);
 }
 
 Prim prim_of(Reduce op) {

@@ -29,17 +29,18 @@ KernelFn gather_kernel(DType from, DType compute);
 KernelFn repeat_kernel(DType from, DType compute);
 KernelFn store_kernel(DType compute, DType to);
 KernelFn scatter_kernel(DType compute, DType to);
-KernelFn stream_kernel(DType compute);  // store past the caches, for outputs nobody will find there anyway
+KernelFn nontemporal_kernel(
+    DType compute);  // non-temporal store, past the caches, for outputs nobody will find there anyway
 
 // Sums are carried in double (i64 for i64), so that blocks can be combined without loss.
-// acc[s] ∘= the fold of segment s of the tile, each `length` long.
+// acc[s] ∘= the reduction of segment s of the tile, each `length` long.
 using SegmentFn = void (*)(const void* tile, std::size_t segments, std::size_t length, void* acc);
 // acc[c] ∘= rows[0][c], rows[1][c], … in that order.
-using FoldFn = void (*)(const void* tile, std::size_t rows, std::size_t columns, void* acc);
+using ReduceRowsFn = void (*)(const void* tile, std::size_t rows, std::size_t columns, void* acc);
 
 SegmentFn segment_kernel(DType compute, Reduce op);
-FoldFn fold_kernel(DType compute, Reduce op);     // rows of the compute type
-FoldFn combine_kernel(DType compute, Reduce op);  // rows of the accumulator type
-expr::Prim prim_of(Reduce op);                    // the primitive that folds two values
+ReduceRowsFn reduce_rows_kernel(DType compute, Reduce op);  // rows of the compute type
+ReduceRowsFn combine_kernel(DType compute, Reduce op);      // rows of the accumulator type
+expr::Prim prim_of(Reduce op);                              // the primitive that combines two values
 
 }  // namespace varve::cpu

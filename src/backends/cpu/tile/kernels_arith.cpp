@@ -88,7 +88,7 @@ void splat(const void* a, const void*, const void*, void* out, std::size_t n) {
 }
 
 template <class T>
-void stream(const void* a, const void*, const void*, void* out, std::size_t n) {
+void nontemporal(const void* a, const void*, const void*, void* out, std::size_t n) {
   const Tag<T> d;
   const T* from = static_cast<const T*>(a);
   T* to = static_cast<T*>(out);
@@ -104,8 +104,8 @@ void stream(const void* a, const void*, const void*, void* out, std::size_t n) {
 
 KernelFn arith_f32(Prim prim) { return any_prim<float>(prim); }
 KernelFn arith_f64(Prim prim) { return any_prim<double>(prim); }
-KernelFn move_f32(Move move) { return move == Move::splat ? &splat<float> : &stream<float>; }
-KernelFn move_f64(Move move) { return move == Move::splat ? &splat<double> : &stream<double>; }
+KernelFn move_f32(Move move) { return move == Move::splat ? &splat<float> : &nontemporal<float>; }
+KernelFn move_f64(Move move) { return move == Move::splat ? &splat<double> : &nontemporal<double>; }
 
 }  // namespace
 }  // namespace varve::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// Chains of primitives in f32 and f64: a small interpreter whose every turn works on several vectors at once.
+// Chains of primitives in f32 and f64: a small interpreter whose every step works on several vectors at once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/kernels_chain.cpp"
 #include <hwy/foreach_target.h>
@@ -15,7 +15,7 @@ namespace {
 using expr::Prim;
 
 // Half of the registers hold running values; the other half is free for operands.
-inline constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX3 ? 8 : 4;
+inline constexpr std::size_t kVectors = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 
 // `width` vectors of a tile. Nested, not an array: only members are sure to be kept in registers.
 template <class T, std::size_t width>
@@ -37,9 +37,9 @@ struct Pack {
     hn::StoreU(v, D(), to);
     rest.store(to + hn::Lanes(D()));
   }
-  HWY_INLINE void stream(T* to) const {
+  HWY_INLINE void nontemporal(T* to) const {
     hn::Stream(v, D(), to);
-    rest.stream(to + hn::Lanes(D()));
+    rest.nontemporal(to + hn::Lanes(D()));
   }
   template <class Op>
   HWY_INLINE void unary() {
@@ -72,7 +72,7 @@ struct Pack<T, 0> {
   HWY_INLINE void fill(V) {}
   HWY_INLINE void load(const T*) {}
   HWY_INLINE void store(T*) const {}
-  HWY_INLINE void stream(T*) const {}
+  HWY_INLINE void nontemporal(T*) const {}
   template <class Op>
   HWY_INLINE void unary() {}
   template <class Op>
@@ -99,12 +99,12 @@ struct Block {
     else
       pack.load(x + i);
   }
-  HWY_INLINE void store(void* to, bool stream) const {
+  HWY_INLINE void store(void* to, bool nontemporal) const {
     T* x = static_cast<T*>(to) + i;
     if constexpr (masked)
       store_tail(D(), pack.v, x, n - i);
-    else if (stream)
-      pack.stream(x);
+    else if (nontemporal)
+      pack.nontemporal(x);
     else
       pack.store(x);
   }
@@ -207,27 +207,27 @@ struct Block {
 };
 
 template <class T, std::size_t width, bool masked>
-HWY_INLINE void turn(const Link* links, std::size_t count, std::byte* const* places, const void* start, void* out,
-                     std::size_t i, std::size_t n, bool stream) {
+HWY_INLINE void run_block(const Link* links, std::size_t count, std::byte* const* places, const void* start, void* out,
+                          std::size_t i, std::size_t n, bool nontemporal) {
   Block<T, width, masked> block;
   block.i = i, block.n = n;
   block.load(start, false);
   for (const Link* link = links; link != links + count; ++link) block.apply(*link, places);
-  block.store(out, stream);
+  block.store(out, nontemporal);
 }
 
 template <class T>
 void chain(const Link* links, std::size_t count, std::byte* const* places, const void* start, void* out, std::size_t n,
-           bool stream) {
+           bool nontemporal) {
   const std::size_t lanes = hn::Lanes(Tag<T>()), step = kVectors * lanes;
-  stream = stream && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
+  nontemporal = nontemporal && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
   std::size_t i = 0;
-  for (; i + step <= n; i += step) turn<T, kVectors, false>(links, count, places, start, out, i, n, stream);
+  for (; i + step <= n; i += step) run_block<T, kVectors, false>(links, count, places, start, out, i, n, nontemporal);
   for (; i < n; i += lanes) {
     if (i + lanes <= n)
-      turn<T, 1, false>(links, count, places, start, out, i, n, false);
+      run_block<T, 1, false>(links, count, places, start, out, i, n, false);
     else
-      turn<T, 1, true>(links, count, places, start, out, i, n, false);
+      run_block<T, 1, true>(links, count, places, start, out, i, n, false);
   }
 }
 

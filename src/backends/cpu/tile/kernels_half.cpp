@@ -5,7 +5,7 @@
 // after foreach_target
 #include <hwy/highway.h>
 
-#include "backends/cpu/tile/brain-inl.h"
+#include "backends/cpu/simd/bf16-inl.h"
 #include "backends/cpu/tile/kernels_simd.h"
 #include "backends/cpu/tile/loops-inl.h"
 #include "base/half.h"
@@ -24,10 +24,10 @@ struct Half {
   static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) { return hn::BitCast(U16(), hn::DemoteTo(F16(), x)); }
 };
 
-struct Brain {
+struct Bf16 {
   using Storage = bfloat16;
-  static HWY_INLINE hn::Vec<F32> widen(hn::Vec<U16> bits) { return widen_brain(F32(), bits); }
-  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) { return narrow_brain(F32(), x); }
+  static HWY_INLINE hn::Vec<F32> widen(hn::Vec<U16> bits) { return bf16_widen(F32(), bits); }
+  static HWY_INLINE hn::Vec<U16> narrow(hn::Vec<F32> x) { return bf16_round(F32(), x); }
 };
 
 template <class Format>
@@ -50,8 +50,8 @@ void store(const void* a, const void*, const void*, void* out, std::size_t n) {
   for (; i < n; ++i) to[i] = varve::narrow<typename Format::Storage>(from[i]).bits;
 }
 
-KernelFn half_load(DType from) { return from == DType::f16 ? &load<Half> : &load<Brain>; }
-KernelFn half_store(DType to) { return to == DType::f16 ? &store<Half> : &store<Brain>; }
+KernelFn half_load(DType from) { return from == DType::f16 ? &load<Half> : &load<Bf16>; }
+KernelFn half_store(DType to) { return to == DType::f16 ? &store<Half> : &store<Bf16>; }
 
 }  // namespace
 }  // namespace varve::cpu::HWY_NAMESPACE

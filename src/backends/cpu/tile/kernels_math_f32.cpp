@@ -7,10 +7,10 @@
 
 #include <cmath>
 
+#include "backends/cpu/simd/math_erf-inl.h"
+#include "backends/cpu/simd/math_exp-inl.h"
 #include "backends/cpu/tile/kernels_simd.h"
 #include "backends/cpu/tile/loops-inl.h"
-#include "backends/cpu/tile/math_erf-inl.h"
-#include "backends/cpu/tile/math_exp-inl.h"
 #include "backends/cpu/tile/math_trig-inl.h"
 #include "backends/cpu/tile/scalar_math.h"
 

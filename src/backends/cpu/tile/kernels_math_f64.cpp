@@ -1,5 +1,5 @@
-// The costly primitives in f64: exp, log, tanh and their kin. The standard library's erf, erfc and pow are better than
-// ours would be.
+// The costly primitives in f64: exp, log, tanh and their kin. erf, erfc and pow are the
+// standard library's.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/kernels_math_f64.cpp"
 #include <hwy/foreach_target.h>
@@ -8,9 +8,9 @@
 
 #include <cmath>
 
+#include "backends/cpu/simd/math_exp-inl.h"
 #include "backends/cpu/tile/kernels_simd.h"
 #include "backends/cpu/tile/loops-inl.h"
-#include "backends/cpu/tile/math_exp-inl.h"
 #include "backends/cpu/tile/math_trig-inl.h"
 #include "backends/cpu/tile/scalar_math.h"
 

@@ -1,4 +1,4 @@
-// Folds of straight runs in f32 and f64.
+// Reductions of contiguous runs in f32 and f64.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/kernels_reduce_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -7,9 +7,9 @@
 
 #include <limits>
 
-#include "backends/cpu/tile/fold.h"
 #include "backends/cpu/tile/kernels_simd.h"
 #include "backends/cpu/tile/loops-inl.h"
+#include "backends/cpu/tile/reduction.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace varve::cpu::HWY_NAMESPACE {
@@ -51,10 +51,11 @@ double fold_run(const T* x, std::size_t n) {
   HWY_ALIGN T last[kLast];
   for (std::size_t v = 0; v * kWidth < kLast; ++v) hn::Store(acc[v], d, last + v * kWidth);
   double w[8];
-  for (std::size_t k = 0; k < 8; ++k) w[k] = kLast == 8 ? last[k] : fold_pair<op, double>(last[k], last[kLast - 8 + k]);
-  const double even = fold_pair<op>(fold_pair<op>(w[0], w[4]), fold_pair<op>(w[2], w[6]));
-  const double odd = fold_pair<op>(fold_pair<op>(w[1], w[5]), fold_pair<op>(w[3], w[7]));
-  return fold_pair<op>(even, odd);
+  for (std::size_t k = 0; k < 8; ++k)
+    w[k] = kLast == 8 ? last[k] : combine_pair<op, double>(last[k], last[kLast - 8 + k]);
+  const double even = combine_pair<op>(combine_pair<op>(w[0], w[4]), combine_pair<op>(w[2], w[6]));
+  const double odd = combine_pair<op>(combine_pair<op>(w[1], w[5]), combine_pair<op>(w[3], w[7]));
+  return combine_pair<op>(even, odd);
 }
 
 // Four short segments at a time: their sums do not wait for each other.
@@ -62,10 +63,10 @@ template <class T, Reduce op>
 HWY_INLINE void fold_short(const T* x, std::size_t length, double* to) {
   double s0 = to[0], s1 = to[1], s2 = to[2], s3 = to[3];
   for (std::size_t i = 0; i < length; ++i) {
-    s0 = fold_pair<op, double>(s0, x[i]);
-    s1 = fold_pair<op, double>(s1, x[i + length]);
-    s2 = fold_pair<op, double>(s2, x[i + 2 * length]);
-    s3 = fold_pair<op, double>(s3, x[i + 3 * length]);
+    s0 = combine_pair<op, double>(s0, x[i]);
+    s1 = combine_pair<op, double>(s1, x[i + length]);
+    s2 = combine_pair<op, double>(s2, x[i + 2 * length]);
+    s3 = combine_pair<op, double>(s3, x[i + 3 * length]);
   }
   to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3;
 }
@@ -78,11 +79,11 @@ void segments(const void* tile, std::size_t count, std::size_t length, void* acc
   if (length < kPartials<T> / 2) {
     for (; s + 4 <= count; s += 4) fold_short<T, op>(x + s * length, length, to + s);
     for (; s < count; ++s) {
-      for (std::size_t i = 0; i < length; ++i) to[s] = fold_pair<op, double>(to[s], x[s * length + i]);
+      for (std::size_t i = 0; i < length; ++i) to[s] = combine_pair<op, double>(to[s], x[s * length + i]);
     }
     return;
   }
-  for (; s < count; ++s) to[s] = fold_pair<op>(to[s], fold_run<T, op>(x + s * length, length));
+  for (; s < count; ++s) to[s] = combine_pair<op>(to[s], fold_run<T, op>(x + s * length, length));
 }
 
 template <class T>

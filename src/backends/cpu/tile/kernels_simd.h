@@ -5,7 +5,7 @@
 
 namespace varve::cpu {
 
-enum class Move : std::uint8_t { splat, stream };
+enum class Move : std::uint8_t { splat, nontemporal };
 
 KernelFn arith_kernel_f32(expr::Prim prim);
 KernelFn arith_kernel_f64(expr::Prim prim);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/tile/chain.h"
 #include "base/text.h"
 #include "varve/error.h"
@@ -11,8 +12,6 @@ namespace varve::cpu {
 namespace {
 using expr::Instr;
 using expr::Prim;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::array<int, 3> operands(const Instr& instr, Fused fused) {
   const int count = fused != Fused::none ? 1 : expr::arity(instr.prim);

@@ -9,8 +9,8 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/simd/math_exp-inl.h"
 #include "backends/cpu/tile/loops-inl.h"
-#include "backends/cpu/tile/math_exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace varve::cpu::HWY_NAMESPACE {

@@ -4,14 +4,13 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "backends/cpu/round.h"
+#include "backends/cpu/common/align.h"
+#include "backends/cpu/common/index.h"
 #include "base/text.h"
 #include "varve/error.h"
 
 namespace varve::cpu {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 void check_access(const Group& group, const Access& access, const char* what, std::size_t index) {
   if (access.strides.size() == group.extents.size()) return;

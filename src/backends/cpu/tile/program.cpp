@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "backends/cpu/common/index.h"
 #include "backends/cpu/tile/liveness.h"
 #include "base/convert.h"
 #include "base/text.h"
@@ -13,8 +14,6 @@ namespace varve::cpu {
 namespace {
 using expr::Instr;
 using expr::Prim;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t constant_bits(double value, DType compute) {
   if (compute == DType::f64) return std::bit_cast<std::int64_t>(value);
@@ -30,8 +29,8 @@ std::int64_t constant_bits(double value, DType compute) {
 
 class Compiler {
  public:
-  Compiler(const Group& group, const Plan& plan, bool stream)
-      : group_(group), plan_(plan), stream_(stream), code_(analyse(group.code, group.compute)) {
+  Compiler(const Group& group, const Plan& plan, bool nontemporal)
+      : group_(group), plan_(plan), nontemporal_(nontemporal), code_(analyse(group.code, group.compute)) {
     const int accesses = static_cast<int>(plan.accesses.size());
     for (int i = 0; i < accesses; ++i) add_place(Place::memory, i);
     place_.assign(code_.instrs.size(), -1);
@@ -201,8 +200,8 @@ class Compiler {
       running = member;
     }
     release(i, read);
-    const int through = stream_ ? streamed_output(i) : -1;
-    step.stream = through >= 0;
+    const int through = nontemporal_ ? nontemporal_output(i) : -1;
+    step.nontemporal = through >= 0;
     step.out = through >= 0 ? output_place(through) : result_place(i);
     place_[at(i)] = step.out;
     program_.tile.push_back(step);
@@ -230,7 +229,7 @@ class Compiler {
   }
 
   // The output that a chain may write past the caches: nobody else reads the value.
-  int streamed_output(int i) {
+  int nontemporal_output(int i) {
     if (std::count(code_.outputs.begin(), code_.outputs.end(), i) != 1) return -1;
     const auto o = std::find(code_.outputs.begin(), code_.outputs.end(), i) - code_.outputs.begin();
     const int output = static_cast<int>(o);
@@ -295,7 +294,7 @@ class Compiler {
 
   // Whether instruction i may write output o itself, while inputs of the same memory may still be read.
   bool writes_through(int o, int i) const {
-    if (stream_ || !direct(o)) return false;
+    if (nontemporal_ || !direct(o)) return false;
     const Access& access = group_.outputs[at(o)];
     const Access& planned = plan_.accesses[at(output_place(o))];
     for (std::size_t k = 0; k < group_.inputs.size(); ++k) {
@@ -331,8 +330,8 @@ class Compiler {
     if (!dense) {
       step.fn = scatter_kernel(group_.compute, to);
       step.b = add_table(planned);
-    } else if (stream_ && to == group_.compute) {
-      step.fn = stream_kernel(group_.compute);
+    } else if (nontemporal_ && to == group_.compute) {
+      step.fn = nontemporal_kernel(group_.compute);
     } else {
       step.fn = store_kernel(group_.compute, to);
     }
@@ -344,7 +343,7 @@ class Compiler {
 
   const Group& group_;
   const Plan& plan_;
-  const bool stream_;
+  const bool nontemporal_;
   Analysed code_;
   Program program_;
   std::vector<int> place_;  // of each instruction's value
@@ -374,6 +373,8 @@ int estimate_registers(const Group& group) {
   return most;
 }
 
-Program compile(const Group& group, const Plan& plan, bool stream) { return Compiler(group, plan, stream).run(); }
+Program compile(const Group& group, const Plan& plan, bool nontemporal) {
+  return Compiler(group, plan, nontemporal).run();
+}
 
 }  // namespace varve::cpu

@@ -15,7 +15,7 @@ struct Step {
   int a = 0, b = 0, c = 0, out = 0;  // places
   int repeats = -1;                  // an access: skip the step while its address stays what it was
   int first_link = 0, links = 0;     // of the chain
-  bool stream = false;               // the chain's stores go past the caches
+  bool nontemporal = false;          // the chain's stores go past the caches
 };
 
 // What a place stands for. The first places are the accesses, inputs then outputs, and move with the tile.
@@ -41,7 +41,7 @@ struct Program {
 // How many tile registers the code needs at most, before the plan is known: decides the size of a tile.
 int estimate_registers(const Group& group);
 
-// `stream`: outputs bypass the caches. Throws Error when a primitive has no loop in the compute type.
-Program compile(const Group& group, const Plan& plan, bool stream);
+// `nontemporal`: outputs bypass the caches. Throws Error when a primitive has no loop in the compute type.
+Program compile(const Group& group, const Plan& plan, bool nontemporal);
 
 }  // namespace varve::cpu

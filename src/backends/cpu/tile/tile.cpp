@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/cpu/tile/fold.h"
+#include "backends/cpu/common/cache.h"
+#include "backends/cpu/common/index.h"
+#include "backends/cpu/common/scratch.h"
 #include "backends/cpu/tile/program.h"
-#include "backends/cpu/tile/scratch.h"
+#include "backends/cpu/tile/reduction.h"
 #include "backends/cpu/tile/worker.h"
-#include "base/cpu.h"
 #include "base/threads.h"
 
 namespace varve::cpu {
@@ -18,11 +19,6 @@ namespace {
 
 constexpr std::int64_t kRegisterBytes = 24 << 10;  // of L1, shared by all tile registers
 constexpr std::int64_t kPointsPerThread = 16384;   // below two of these the calling thread is faster alone
-
-// AMD reports the caches of all its dies as one, though a core reaches only its own die's.
-constexpr std::int64_t kSharedCache = 32 << 20;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // As large as all registers fit into L1: long loops, few calls.
 std::int64_t tile_points(const Group& group) {
@@ -38,7 +34,7 @@ bool outgrows_cache(const Group& group) {
   for (std::size_t o = 0; o < group.outputs.size(); ++o) {
     if (group.reduce[o] == Reduce::none) bytes += points * static_cast<std::int64_t>(size_of(group.outputs[o].dtype));
   }
-  return bytes > std::min(cache_sizes().l3, kSharedCache);
+  return bytes > last_level_cache();
 }
 
 // A reduction over no points: its identity, written by a kernel without inputs.
@@ -73,7 +69,7 @@ std::vector<EmptyReduction> fills_of(const Group& group) {
 struct TileKernel::Impl {
   Job job;
   Program program;
-  std::optional<Program> streaming;
+  std::optional<Program> nontemporal_program;
   std::vector<EmptyReduction> fills;  // when there are no points
   bool empty = false;
   int threads = 1;
@@ -97,8 +93,8 @@ TileKernel::TileKernel(const Group& group) {
   impl->program = compile(group, job.plan, false);
   impl->worker_bytes = job.worker_bytes(impl->program);
   if (outgrows_cache(group)) {
-    impl->streaming = compile(group, job.plan, true);
-    impl->worker_bytes = std::max(impl->worker_bytes, job.worker_bytes(*impl->streaming));
+    impl->nontemporal_program = compile(group, job.plan, true);
+    impl->worker_bytes = std::max(impl->worker_bytes, job.worker_bytes(*impl->nontemporal_program));
   }
   const std::int64_t points = job.plan.kept.size * job.plan.swept.size * job.plan.tile();
   impl->threads =
@@ -129,8 +125,8 @@ bool TileKernel::Impl::aliases(const void* const* in, void* const* out) const {
 }
 
 void TileKernel::Impl::run(const void* const* in, void* const* out, std::byte* scratch) const {
-  const bool stream = streaming && !aliases(in, out);
-  const Program& chosen = stream ? *streaming : program;
+  const bool nontemporal = nontemporal_program && !aliases(in, out);
+  const Program& chosen = nontemporal ? *nontemporal_program : program;
   std::byte* partials = scratch;
   std::byte* workers = scratch + job.partial_bytes();
   const int limit = std::min(threads, varve::threads());
@@ -139,7 +135,7 @@ void TileKernel::Impl::run(const void* const* in, void* const* out, std::byte* s
     const std::int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
     Worker worker(job, chosen, in, out, workers + at(me) * worker_bytes, partials);
     worker.run(job.items() * me / team, job.items() * (me + 1) / team);
-    if (stream) hwy::FlushStream();  // streaming stores are not ordered with anything else
+    if (nontemporal) hwy::FlushStream();  // non-temporal stores are not ordered with anything else
     if (job.slices > 1) {
 #pragma omp barrier
       worker.combine(job.plan.kept.size * me / team, job.plan.kept.size * (me + 1) / team);

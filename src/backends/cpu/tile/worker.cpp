@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/tile/scratch.h"
+#include "backends/cpu/common/index.h"
+#include "backends/cpu/common/scratch.h"
 
 namespace varve::cpu {
 namespace {
@@ -11,15 +12,13 @@ namespace {
 // Tiles added in the compute type before the sums move on to double: keeps the error of long f32 columns small.
 constexpr int kTilesPerFlush = 64;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 }  // namespace
 
 Worker::Worker(const Job& job, const Program& program, const void* const* in, void* const* out, std::byte* scratch,
                std::byte* partials)
     : job_(job), program_(program), in_(in), out_(out), partials_(partials) {
   const std::size_t accesses = job.plan.accesses.size();
-  const std::size_t tile = round_up(at(job.plan.tile()) * size_of(job.compute));
+  const std::size_t tile = cache_aligned(at(job.plan.tile()) * size_of(job.compute));
   Carver carver(scratch);
   places_ = carver.take<std::byte*>(program.places.size());
   offsets_ = carver.take<std::int64_t>(accesses);
@@ -27,17 +26,17 @@ Worker::Worker(const Job& job, const Program& program, const void* const* in, vo
   held_points_ = carver.take<std::size_t>(accesses);
   std::byte* slots = carver.take<std::byte>(at(program.slots) * 8);
   std::byte* registers = carver.take<std::byte>(at(program.registers) * tile);
-  if (!job.lanes.empty()) {
-    sums_ = carver.take<std::byte>(job.lanes.size() * tile);
+  if (!job.reductions.empty()) {
+    sums_ = carver.take<std::byte>(job.reductions.size() * tile);
     narrow_ = carver.take<std::byte>(tile);
-    accumulators_ = carver.take<std::byte>(job.lanes.size() * round_up(at(job.accumulators) * 8));
+    accumulators_ = carver.take<std::byte>(job.reductions.size() * cache_aligned(at(job.accumulators) * 8));
   }
   std::fill_n(held_, accesses, nullptr);
   bind(registers, slots);
 }
 
 void Worker::bind(std::byte* registers, std::byte* slots) {
-  const std::size_t tile = round_up(at(job_.plan.tile()) * size_of(job_.compute));
+  const std::size_t tile = cache_aligned(at(job_.plan.tile()) * size_of(job_.compute));
   for (std::size_t i = 0; i < program_.places.size(); ++i) {
     const Place place = program_.places[i];
     const std::size_t index = at(place.index);
@@ -91,7 +90,7 @@ void Worker::run_tile(std::size_t points) {
       s.fn(places_[s.a], places_[s.b], places_[s.c], places_[s.out], points);
     } else {
       program_.chain(&program_.links[at(s.first_link)], at(s.links), places_, places_[s.a], places_[s.out], points,
-                     s.stream);
+                     s.nontemporal);
     }
   }
 }
@@ -119,7 +118,7 @@ void Worker::run_item(std::int64_t item) {
     run_tile(points);
     accumulate(rows, points);
   }
-  if (job_.lanes.empty()) return;
+  if (job_.reductions.empty()) return;
   flush();
   if (job_.slices > 1)
     keep_partial(item);
@@ -128,15 +127,15 @@ void Worker::run_item(std::int64_t item) {
 }
 
 void Worker::reset_accumulators() {
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
-    std::fill_n(reinterpret_cast<std::int64_t*>(accumulators(i)), job_.accumulators, job_.lanes[i].neutral_bits);
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
+    std::fill_n(reinterpret_cast<std::int64_t*>(accumulators(i)), job_.accumulators, job_.reductions[i].neutral_bits);
   }
 }
 
 void Worker::reset_sums() {
-  if (job_.folding != Folding::columns) return;
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
-    const std::int64_t bits = job_.lanes[i].neutral_tile_bits;
+  if (job_.reduce_form != ReduceForm::columns) return;
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
+    const std::int64_t bits = job_.reductions[i].neutral_tile_bits;
     if (job_.compute == DType::f32) {
       std::fill_n(reinterpret_cast<std::int32_t*>(sums(i)), job_.plan.tile(), static_cast<std::int32_t>(bits));
     } else {
@@ -148,30 +147,30 @@ void Worker::reset_sums() {
 
 void Worker::accumulate(std::int64_t rows, std::size_t points) {
   const bool whole_tile = job_.plan.axis_reduced();
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
-    const Lane& lane = job_.lanes[i];
-    const std::byte* value = places_[program_.results[at(lane.output)]];
-    if (job_.folding == Folding::columns) {
-      lane.add(sums(i), value, nullptr, sums(i), points);
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
+    const Reduction& reduction = job_.reductions[i];
+    const std::byte* value = places_[program_.results[at(reduction.output)]];
+    if (job_.reduce_form == ReduceForm::columns) {
+      reduction.add(sums(i), value, nullptr, sums(i), points);
     } else {
-      lane.segment(value, whole_tile ? 1 : at(rows), whole_tile ? points : at(job_.plan.inner), accumulators(i));
+      reduction.segment(value, whole_tile ? 1 : at(rows), whole_tile ? points : at(job_.plan.inner), accumulators(i));
     }
   }
-  if (job_.folding != Folding::columns || ++pending_ < kTilesPerFlush) return;
+  if (job_.reduce_form != ReduceForm::columns || ++pending_ < kTilesPerFlush) return;
   flush();
   reset_sums();
 }
 
 void Worker::flush() {
-  if (job_.folding != Folding::columns || pending_ == 0) return;
+  if (job_.reduce_form != ReduceForm::columns || pending_ == 0) return;
   const std::size_t columns = at(job_.accumulators);
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
-    job_.lanes[i].fold(sums(i), at(job_.plan.tile()) / columns, columns, accumulators(i));
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
+    job_.reductions[i].reduce_rows(sums(i), at(job_.plan.tile()) / columns, columns, accumulators(i));
   }
 }
 
 void Worker::keep_partial(std::int64_t item) const {
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
     std::memcpy(partial(item, i), accumulators(i), at(job_.accumulators) * 8);
   }
 }
@@ -179,9 +178,9 @@ void Worker::keep_partial(std::int64_t item) const {
 void Worker::combine(std::int64_t first_kept, std::int64_t last_kept) {
   for (std::int64_t kept = first_kept; kept < last_kept; ++kept) {
     reset_accumulators();
-    for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
+    for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
       for (std::int64_t slice = 0; slice < job_.slices; ++slice) {
-        job_.lanes[i].combine(partial(kept * job_.slices + slice, i), 1, at(job_.accumulators), accumulators(i));
+        job_.reductions[i].combine(partial(kept * job_.slices + slice, i), 1, at(job_.accumulators), accumulators(i));
       }
     }
     finish(kept);
@@ -194,21 +193,21 @@ void Worker::finish(std::int64_t kept) {
   std::int64_t count = job_.accumulators;  // fewer in the last stretch of a kept axis
   if (!plan.axis_reduced()) count = count / plan.rows * plan.rows_of(kept % plan.pieces);
   const DType carried = job_.compute == DType::i64 ? DType::i64 : DType::f64;
-  for (std::size_t i = 0; i < job_.lanes.size(); ++i) {
-    const Lane& lane = job_.lanes[i];
+  for (std::size_t i = 0; i < job_.reductions.size(); ++i) {
+    const Reduction& reduction = job_.reductions[i];
     load_kernel(carried, job_.compute)(accumulators(i), nullptr, nullptr, narrow_, at(count));
-    lane.store(narrow_, lane.table.data(), nullptr, places_[job_.inputs + lane.output], at(count));
+    reduction.store(narrow_, reduction.table.data(), nullptr, places_[job_.inputs + reduction.output], at(count));
   }
 }
 
-std::byte* Worker::accumulators(std::size_t lane) const {
-  return accumulators_ + lane * round_up(at(job_.accumulators) * 8);
+std::byte* Worker::accumulators(std::size_t reduction) const {
+  return accumulators_ + reduction * cache_aligned(at(job_.accumulators) * 8);
 }
-std::byte* Worker::sums(std::size_t lane) const {
-  return sums_ + lane * round_up(at(job_.plan.tile()) * size_of(job_.compute));
+std::byte* Worker::sums(std::size_t reduction) const {
+  return sums_ + reduction * cache_aligned(at(job_.plan.tile()) * size_of(job_.compute));
 }
-std::byte* Worker::partial(std::int64_t item, std::size_t lane) const {
-  return partials_ + (at(item) * job_.lanes.size() + lane) * at(job_.accumulators) * 8;
+std::byte* Worker::partial(std::int64_t item, std::size_t reduction) const {
+  return partials_ + (at(item) * job_.reductions.size() + reduction) * at(job_.accumulators) * 8;
 }
 
 }  // namespace varve::cpu

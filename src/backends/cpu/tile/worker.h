@@ -11,18 +11,18 @@
 namespace varve::cpu {
 
 // How the points of a tile meet the accumulators of a reduced output.
-enum class Folding : std::uint8_t {
+enum class ReduceForm : std::uint8_t {
   none,      // nothing is reduced
   segments,  // innermost extent reduced: each accumulator takes a run of points, a row of the tile or all of it
   columns,   // innermost extent kept: each point has its own accumulator, or shares it with its column
 };
 
 // One reduced output.
-struct Lane {
+struct Reduction {
   int output = 0;
   SegmentFn segment = nullptr;
   KernelFn add = nullptr;  // two tiles of the compute type
-  FoldFn fold = nullptr, combine = nullptr;
+  ReduceRowsFn reduce_rows = nullptr, combine = nullptr;
   KernelFn store = nullptr;            // from the compute type to the output
   std::vector<std::int64_t> table;     // offset of each accumulator's element; empty when they are neighbours
   std::int64_t neutral_bits = 0;       // the identity in the accumulator's type (double or i64)
@@ -34,9 +34,9 @@ struct Job {
   DType compute = DType::f32;
   int inputs = 0;
   Plan plan;
-  Folding folding = Folding::none;
-  std::vector<Lane> lanes;
-  std::int64_t accumulators = 0;  // of each lane, for one kept tile
+  ReduceForm reduce_form = ReduceForm::none;
+  std::vector<Reduction> reductions;
+  std::int64_t accumulators = 0;  // of each reduction, for one kept tile
   std::int64_t slices = 1;        // that the swept space is cut into
 
   std::int64_t items() const { return plan.kept.size * slices; }
@@ -67,9 +67,9 @@ class Worker {
   void keep_partial(std::int64_t item) const;
   void finish(std::int64_t kept);
 
-  std::byte* accumulators(std::size_t lane) const;
-  std::byte* sums(std::size_t lane) const;
-  std::byte* partial(std::int64_t item, std::size_t lane) const;
+  std::byte* accumulators(std::size_t reduction) const;
+  std::byte* sums(std::size_t reduction) const;
+  std::byte* partial(std::int64_t item, std::size_t reduction) const;
 
   const Job& job_;
   const Program& program_;
@@ -82,7 +82,7 @@ class Worker {
   std::size_t* held_points_ = nullptr;  // and how many of them
   std::byte* accumulators_ = nullptr;
   std::byte* sums_ = nullptr;    // tiles of the compute type that collect several tiles before a flush
-  std::byte* narrow_ = nullptr;  // one tile, for results on their way out
+  std::byte* narrow_ = nullptr;  // one tile, for results before they are stored
   int pending_ = 0;              // tiles in sums_ since the last flush
 };
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <chrono>
+
+namespace varve::bench {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace varve::bench

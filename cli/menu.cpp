@@ -1,0 +1,223 @@
+#include "cli/menu.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "base/text.h"
+#include "cli/subject.h"
+
+namespace varve::cli {
+namespace {
+
+const auto kAllCommands = [](const CLI::App*) { return true; };
+
+template <class T>
+CLI::Option* add_typed(CLI::App& app, const std::string& name, T& to, const std::string& doc, const Accepts& accepts) {
+  CLI::Option* option = app.add_option(name, to, doc)->required(accepts.required);
+  if (to != T{}) option->capture_default_str();
+  return option;
+}
+
+template <class T>
+void add_number(CLI::App& app, const std::string& name, T& to, const std::string& doc, const Accepts& accepts) {
+  constexpr T lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
+  const T least = accepts.least <= static_cast<double>(lowest) ? lowest : static_cast<T>(accepts.least);
+  const T most = accepts.most >= static_cast<double>(highest) ? highest : static_cast<T>(accepts.most);
+  add_typed(app, name, to, doc, accepts)->check(CLI::Range(least, most));
+}
+
+}  // namespace
+
+struct Menu::State {
+  CLI::App* root = nullptr;
+  std::string line;
+  Run chosen;                                // filled while the words are read, called when all were understood
+  std::set<std::string> networks, settings;  // names of the commands that take them
+};
+
+Command& Command::flag(const std::string& name, bool& to, const std::string& doc) {
+  app_->add_flag(name, to, doc);
+  return *this;
+}
+
+Command& Command::option(const std::string& name, std::string& to, const std::string& doc, const Accepts& accepts) {
+  add_typed(*app_, name, to, doc, accepts);
+  return *this;
+}
+
+Command& Command::option(const std::string& name, std::vector<std::string>& to, const std::string& doc,
+                         const Accepts& accepts) {
+  CLI::Option* option = add_typed(*app_, name, to, doc, accepts);
+  if (!accepts.words.empty())
+    option->delimiter(',')->check(CLI::IsMember(std::set<std::string>(accepts.words.begin(), accepts.words.end())));
+  return *this;
+}
+
+Command& Command::option(const std::string& name, int& to, const std::string& doc, const Accepts& accepts) {
+  add_number(*app_, name, to, doc, accepts);
+  return *this;
+}
+
+Command& Command::option(const std::string& name, std::int64_t& to, const std::string& doc, const Accepts& accepts) {
+  add_number(*app_, name, to, doc, accepts);
+  return *this;
+}
+
+Command& Command::option(const std::string& name, double& to, const std::string& doc, const Accepts& accepts) {
+  add_number(*app_, name, to, doc, accepts);
+  return *this;
+}
+
+Command& Command::exclusive(const std::string& one, const std::string& other) {
+  app_->get_option(one)->excludes(app_->get_option(other));
+  return *this;
+}
+
+Command& Command::hide() {
+  app_->group("");
+  return *this;
+}
+
+Command Menu::command(const CommandText& text, Run run) const {
+  CLI::App* app = app_->add_subcommand(text.name, text.what);
+  app->footer(text.examples);
+  app->allow_extras();  // unknown words are answered below, with the nearest known one
+  app->callback([state = state_, run] {
+    if (!state->chosen) state->chosen = run;
+  });
+  return Command(*app);
+}
+
+Command Menu::network_command(const CommandText& text, RunSubject run) const {
+  state_->networks.insert(text.name);
+  auto words = std::make_shared<std::vector<std::string>>();
+  Command added = settings_command(text, [=, name = text.name] { return run(subject_of(*words, name)); });
+  added.option("network", *words, "a network file, a name of the zoo or a run's folder; then key=value…");
+  return added;
+}
+
+Command Menu::settings_command(const CommandText& text, Run run) const {
+  state_->settings.insert(text.name);
+  return command(text, std::move(run));
+}
+
+Menu Menu::submenu(const CommandText& text) const {
+  command(text, [parent = app_, name = text.name] {
+    std::cout << parent->get_subcommand(name)->help();
+    return kBadUsage;
+  });
+  CLI::App* app = app_->get_subcommand(text.name);
+  app->require_subcommand(0, 1);
+  return {*app, *state_};
+}
+
+const std::string& Menu::line() const { return state_->line; }
+
+std::vector<CommandWords> Menu::words() const {
+  std::vector<CommandWords> all;
+  for (const CLI::App* app : state_->root->get_subcommands(kAllCommands)) {
+    CommandWords words{app->get_name(), {}, state_->networks.count(app->get_name()) > 0};
+    for (const CLI::Option* option : app->get_options())
+      for (const std::string& name : option->get_lnames()) words.options.push_back("--" + name);
+    all.push_back(words);
+  }
+  return all;
+}
+
+namespace {
+
+// The innermost command that was named, and the words that lead to it.
+struct Named {
+  const CLI::App* app;
+  std::string words;
+};
+Named innermost(const CLI::App& app, const std::string& before = "") {
+  const std::string words = before + app.get_name();
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  return used.empty() ? Named{&app, words} : innermost(*used.back(), words + " ");
+}
+
+// Answers the first word that no command knew.
+void refuse_unknown(const CLI::App& root) {
+  const std::vector<std::string> extras = root.remaining(true);
+  if (extras.empty()) return;
+  const auto [at, words] = innermost(root);
+  std::string word = extras.front();
+  std::vector<std::string> known;
+  if (word.starts_with("-")) {
+    word.erase(0, word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
+    word = word.substr(0, word.find('='));
+    for (const CLI::Option* option : at->get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back(name);
+    throw UsageError(cat("unknown option '", word, "'.", did_you_mean(word, known), " See: ", words, " --help"));
+  }
+  for (const CLI::App* sub : at->get_subcommands(kAllCommands)) known.push_back(sub->get_name());
+  std::string text =
+      cat("unknown ", known.empty() ? "argument" : "command", " '", word, "'.", did_you_mean(word, known));
+  if (!known.empty()) text += cat(" Known: ", quoted_list(known), ".");
+  throw UsageError(text);
+}
+
+// Options may be written threads=1 for --threads=1; where settings are part of the command, --epochs=3 is epochs=3.
+void prepare_words(const CLI::App& root, const std::set<std::string>& with_settings, std::vector<std::string>& words) {
+  if (words.empty()) return;
+  const CLI::App* app = nullptr;
+  for (const CLI::App* sub : root.get_subcommands(kAllCommands))
+    if (sub->get_name() == words.front()) app = sub;
+  const bool takes_settings = with_settings.count(words.front()) > 0;
+  for (std::string& word : words) {
+    const bool dashed = word.starts_with("--");
+    if (!is_setting(dashed ? word.substr(2) : word)) continue;
+    const std::string option = (dashed ? "" : "--") + word.substr(0, word.find('='));
+    const bool known = app && app->get_option_no_throw(option) != nullptr;
+    if (takes_settings && dashed && !known) word.erase(0, 2);
+    if (!dashed && (!takes_settings || known)) word.insert(0, "--");
+  }
+}
+
+constexpr const char* kFirstExamples = R"(Examples:
+  varve demo                          train a first network on digits that it draws itself
+  varve zoo                           networks with names;  varve datasets: what to train them on
+  varve train fnn-mnist epochs=3      train one of them; settings are key=value
+  varve train net.toml                train your own network file (docs/network-files.md)
+  varve predict runs/lenet5-1 7.png   ask a trained network
+  varve summary resnet50 batch=16     layers, parameters, operations, memory
+  varve schema conv2d                 what a layer of a network file accepts
+  varve doctor                        is everything in order here?
+  varve ops conv pool                 operators with "conv" or "pool" in name or family
+  varve bench ops matmul threads=1    time some operators on one thread
+
+Settings may be written threads=1, --threads=1 or, for options, --threads 1.
+Exit codes: 0 success, 1 something failed, 2 bad usage.)";
+
+}  // namespace
+
+int run(std::vector<std::string> words) {
+  CLI::App root{"Varve: a deep-learning framework. Trains, runs and measures neural networks.", "varve"};
+  root.set_version_flag("--version", std::string("varve ") + VARVE_VERSION);
+  root.footer(kFirstExamples);
+  root.allow_extras();
+  root.require_subcommand(0, 1);
+  Menu::State state{.root = &root, .line = "varve"};
+  for (const std::string& word : words) state.line += " " + word;
+  Menu menu(root, state);
+  add_commands(menu);
+
+  prepare_words(root, state.settings, words);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  try {
+    root.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return root.exit(e);  // help and version
+    refuse_unknown(root);
+    std::cerr << "error: " << e.what() << '\n';
+    return kBadUsage;
+  }
+  refuse_unknown(root);
+  if (!state.chosen) return std::cout << root.help(), kBadUsage;
+  return state.chosen();
+}
+
+}  // namespace varve::cli

@@ -1,9 +1,0 @@
-#include "backends/cpu/onednn/kernel.h"
-
-namespace varve::cpu::dnn {
-
-void turned_product(const TurnedProduct& p) {
-  check(dnnl_sgemm('T', 'N', p.m, p.n, p.k, 1.f, p.a, p.m, p.b, p.n, 0.f, p.c, p.n), "dnnl_sgemm");
-}
-
-}  // namespace varve::cpu::dnn
