@@ -6,12 +6,11 @@
 #include "base/text.h"
 #include "bench/report/qualities.h"
 #include "bench/report/runs.h"
+#include "bench/submit.h"
 #include "bench/workloads.h"
 
 namespace varve::bench {
 namespace {
-
-constexpr std::size_t kFewestSamples = 10;
 
 std::size_t count(const Facts& facts, const std::string& kind) {
   return facts.where([&](const Record& r) { return r.kind == kind && r.ok(); }).size();
