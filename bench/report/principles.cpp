@@ -132,7 +132,7 @@ const std::vector<Principle>& principles() {
       {"Cost-effectiveness",
        "tests are economical",
        "a quick tier that ends in minutes, beside the full one",
-       {"cli/bench_suite.cpp", "docs/benchmarks.md"},
+       {"cli/bench/suite.cpp", "docs/benchmarks.md"},
        economy},
       {"Scalability",
        "from one server to many",
@@ -142,7 +142,7 @@ const std::vector<Principle>& principles() {
       {"Transparency",
        "metrics are easy to understand",
        "each record carries command, commit, versions, machine and load; a median that its samples deny is refused",
-       {"bench/record.cpp", "tests/bench/record_test.cpp", "tests/report/report_test.cpp"},
+       {"bench/record.cpp", "tests/bench/record_test.cpp", "tests/bench/report/report_test.cpp"},
        transparency}};
   return all;
 }
