@@ -22,7 +22,7 @@ help:
 	@echo 'Varve, a deep-learning framework in C++20.'
 	@echo
 	@echo '  make demo          set up, build the command, and train a first network: start here'
-	@echo '  make build         set up and build the command: build/varve'
+	@echo '  make build         set up and build the command, its benchmarks too: build/varve, build/varve-bench'
 	@echo '  make test          set up, build everything, and run the tests'
 	@echo '  make examples      build the examples: build/examples/'
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
@@ -47,9 +47,11 @@ setup:
 
 build: setup
 	@$(configure_command)
-	@$(call compile,build) --target varve_cli
+	@$(call compile,build) --target varve_cli varve_bench_cli
 
-demo: build
+demo: setup
+	@$(configure_command)
+	@$(call compile,build) --target varve_cli
 	@build/varve demo
 
 examples: setup
@@ -58,7 +60,7 @@ examples: setup
 
 cuda: setup
 	@$(configure_command)
-	@$(call compile,build) --target varve_cli varve_cuda
+	@$(call compile,build) --target varve_cli varve_bench_cli varve_cuda
 
 docs: build
 	@build/varve ops --markdown > docs/operators.md
@@ -78,7 +80,7 @@ test:
 test-pages:
 	@tools/setup pages
 	@$(call configure,dev,build,,ON)
-	@$(call compile,build) --target varve_cli test_pages
+	@$(call compile,build) --target varve_cli varve_bench_cli test_pages
 	@cd build && $(CTEST) -L pages
 
 # All parts run, even when one fails; the last lines say which did.
