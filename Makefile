@@ -96,9 +96,9 @@ test-full:
 test-slow:
 	@tools/setup tests
 	@$(call configure,dev,build,,ON)
-	@$(call compile,build) --target test_zoo test_train
+	@$(call compile,build) --target test_zoo test_cli
 	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_zoo --gtest_filter='*Full*' --gtest_brief=1
-	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_train --gtest_filter='Kill*'
+	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_cli --gtest_filter='Kill*'
 
 test-asan:
 	@tools/setup tests
