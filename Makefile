@@ -30,6 +30,7 @@ help:
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
+	@echo '  make site          the documentation and the results as a static site: build/site (MkDocs, from PyPI)'
 	@echo '  make format        write every source in the house style; format-check only looks; tidy runs clang-tidy'
 	@echo '  make setup         install what the command needs; tools/setup --help lists the other tiers'
 	@echo '  make clean         remove everything that was built'
@@ -63,6 +64,10 @@ docs: build
 	@build/varve ops --markdown > docs/operators.md
 	@sed -i '/^<!-- From here on/q' docs/network-files.md
 	@{ echo; build/varve schema --markdown; } >> docs/network-files.md
+
+site:
+	@tools/setup full
+	@tools/site
 
 test:
 	@tools/setup tests

@@ -1,7 +1,8 @@
-# cmake -D output=<file.cpp> -D files=<a;b> -P EmbedTexts.cmake: texts by the name of their file, as C++.
+# cmake -D output=<file.cpp> -D folder=<folder> -D files=<a;b> -P EmbedTexts.cmake: texts by their path in the folder, as
+# C++.
 set(body "")
 foreach(file IN LISTS files)
-  get_filename_component(name "${file}" NAME_WE)
+  file(RELATIVE_PATH name "${folder}" "${file}")
   file(READ "${file}" text)
   # A string literal has its limits: pieces of whole lines, each a raw string.
   string(LENGTH "${text}" left)
@@ -17,11 +18,11 @@ foreach(file IN LISTS files)
   endwhile()
   string(APPEND body "  {\"${name}\", ${pieces}},\n")
 endforeach()
-file(WRITE "${output}" "#include \"backends/cuda/kernel_texts.h\"
+file(WRITE "${output}" "#include \"backends/cuda/device/kernel_texts.h\"
 
 namespace varve::cuda {
 
-std::unordered_map<std::string, std::string> kernel_texts() {
+std::unordered_map<std::string, std::string> kernel_files() {
   return {
 ${body}  };
 }

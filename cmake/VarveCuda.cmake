@@ -26,12 +26,12 @@ message(STATUS "CUDA: ${CUDAToolkit_VERSION}, libvarve_cuda.so")
 
 set(folder "${PROJECT_SOURCE_DIR}/src/backends/cuda")
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
-file(GLOB texts CONFIGURE_DEPENDS "${folder}/kernels/*.cu" "${folder}/kernels/*.cuh")
+file(GLOB_RECURSE texts CONFIGURE_DEPENDS "${folder}/*.cu" "${folder}/*.cuh")
 
 # Kernel texts travel inside the library.
-set(embedded "${PROJECT_BINARY_DIR}/cuda/kernel_texts.cpp")
+set(embedded "${PROJECT_BINARY_DIR}/cuda/kernel_files.cpp")
 add_custom_command(OUTPUT "${embedded}"
-  COMMAND "${CMAKE_COMMAND}" -D "output=${embedded}" -D "files=${texts}"
+  COMMAND "${CMAKE_COMMAND}" -D "output=${embedded}" -D "folder=${folder}" -D "files=${texts}"
           -P "${PROJECT_SOURCE_DIR}/cmake/EmbedTexts.cmake"
   DEPENDS ${texts} "${PROJECT_SOURCE_DIR}/cmake/EmbedTexts.cmake" VERBATIM)
 

@@ -68,7 +68,7 @@ endfunction()
 
 # Several files of the target are compiled as one, so that headers are parsed once for all of them
 # (docs/decisions/0022-files-are-compiled-together.md). Names in unnamed namespaces must differ within a target. Files
-# that Highway includes once per instruction set are compiled alone.
+# that Highway includes once per instruction set, or that replace the allocator, are compiled alone.
 function(varve_unity target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "")
   if(NOT arg_BATCH)
@@ -78,8 +78,8 @@ function(varve_unity target)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     if(EXISTS "${source}")
-      file(STRINGS "${source}" per_set REGEX "#include <hwy/foreach_target.h>" LIMIT_COUNT 1)
-      if(per_set)
+      file(STRINGS "${source}" alone REGEX "#include <hwy/foreach_target.h>|^void\\* operator new" LIMIT_COUNT 1)
+      if(alone)
         set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
       endif()
     endif()

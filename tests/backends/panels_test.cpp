@@ -18,13 +18,13 @@ std::vector<float> numbers(std::int64_t count, int seed) {
   return v;
 }
 
-struct Case {
+struct PanelCase {
   std::int64_t m, n, k;
   bool transposed_a, transposed_b, packed, start_row;
 };
 
 // Small integers: every sum is exact, in any order.
-void expect_product(const Case& c) {
+void expect_product(const PanelCase& c) {
   const std::int64_t room = vector_columns(), c_row = c.n + 3;
   const auto a = numbers(c.m * c.k, 1), b = numbers(c.k * c.n + room, 2), start = numbers(c.n, 3);
   std::vector<float> panels(packed_floats(c.k, c.n), NAN), got(static_cast<std::size_t>(c.m * c_row), -99);

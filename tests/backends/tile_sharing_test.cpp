@@ -36,7 +36,7 @@ TEST(TileThreads, SameBitsForAnyNumber) {
                       {{12, 5, 6000}, {true, false, true}, 5}};
   for (const Row& row : rows) {
     Group group;
-    group.code = expr::flatten(1, {tanh(x(0)) * x(0), exp(x(0))});
+    group.code = expr::flatten(1, {expr::tanh(x(0)) * x(0), expr::exp(x(0))});
     group.extents = row.extents;
     group.reduced = row.reduced;
     group.inputs = {{DType::f32, row_major(row.extents)}};
@@ -63,9 +63,11 @@ TEST(TileInstructionSets, SameBitsOnAll) {
   const std::int64_t n = 20011;
   Group group;
   const Expr e = x(0) * x(1);
-  group.code = expr::flatten(
-      2, {exp(x(0)), tanh(x(0)) + erf(x(1)), log(abs(x(0)) + 1e-3) * sin(x(1)), erfc(x(0)), pow(abs(x(0)), x(1)),
-          select(x(0) < x(1), sqrt(abs(e)), e - 1.0), expm1(x(0)) / sigmoid(x(1)), atan2(x(0), x(1)), e, x(0), e});
+  group.code =
+      expr::flatten(2, {expr::exp(x(0)), expr::tanh(x(0)) + expr::erf(x(1)),
+                        expr::log(expr::abs(x(0)) + 1e-3) * expr::sin(x(1)), expr::erfc(x(0)),
+                        expr::pow(expr::abs(x(0)), x(1)), expr::select(x(0) < x(1), expr::sqrt(expr::abs(e)), e - 1.0),
+                        expr::expm1(x(0)) / expr::sigmoid(x(1)), expr::atan2(x(0), x(1)), e, x(0), e});
   group.extents = {n};
   group.reduced = {true};
   group.inputs.assign(2, {DType::f32, {1}});
@@ -133,7 +135,8 @@ TEST(TileAliasing, UpdatesInPlace) {
     group.reduce.assign(3, Reduce::none);
     const Expr m = x(1) * 0.9 + x(3) * 0.1, v = x(2) * 0.99 + x(3) * x(3) * 0.01;
     const std::vector<std::vector<float>> in = {values(n, 1), values(n, 2), values(n, 3), values(n, 4)};
-    group.code = expr::flatten(4, {x(0) - 0.01 * m / (sqrt(abs(v)) + 1e-8) + x(1) * x(2), m, v});  // Adam, nearly
+    group.code =
+        expr::flatten(4, {x(0) - 0.01 * m / (expr::sqrt(expr::abs(v)) + 1e-8) + x(1) * x(2), m, v});  // Adam, nearly
     check_in_place(group, in, {0, 1, 2});
     group.code = expr::flatten(4, {x(1), x(2), x(0)});  // a rotation: every output is another one's input
     check_in_place(group, in, {0, 1, 2});

@@ -93,7 +93,8 @@ Group map_of(const expr::Code& code, const Extents& extents, const std::vector<E
 }
 
 TEST(Tile, SizesFromNothingToManyTiles) {
-  const expr::Code code = expr::flatten(2, {max(x(0) * 2.0 + x(1), x(1) - 0.5), select(x(0) < x(1), x(0), 3.0)});
+  const expr::Code code =
+      expr::flatten(2, {expr::max(x(0) * 2.0 + x(1), x(1) - 0.5), expr::select(x(0) < x(1), x(0), 3.0)});
   for (const std::int64_t n : {0, 1, 2, 7, 8, 15, 16, 17, 63, 64, 65, 511, 1023, 1024, 1025, 5000, 100003}) {
     SCOPED_TRACE(n);
     check(map_of(code, {n}, {{1}, {1}}), 1e-6);
@@ -168,7 +169,8 @@ TEST(Tile, EveryTypeToEveryType) {
 TEST(Tile, IntegersWrapAndNeverTrap) {
   constexpr auto kLow = std::numeric_limits<std::int64_t>::min(), kHigh = std::numeric_limits<std::int64_t>::max();
   std::int64_t a[] = {kLow, kLow, kHigh, 7, -7, 7, -7, 5}, b[] = {-1, 0, 1, 3, 3, -3, -3, 0}, out[5][8];
-  const expr::Code code = expr::flatten(2, {x(0) / x(1), mod(x(0), x(1)), x(0) + x(1), abs(x(0)) * x(1), -x(0)});
+  const expr::Code code =
+      expr::flatten(2, {x(0) / x(1), expr::mod(x(0), x(1)), x(0) + x(1), expr::abs(x(0)) * x(1), -x(0)});
   run(map_of(code, {8}, {{1}, {1}}, DType::i64), {a, b}, {out[0], out[1], out[2], out[3], out[4]});
   const std::int64_t quotient[] = {kLow, 0, kHigh, 2, -2, -2, 2, 0}, remainder[] = {0, 0, 0, 1, 2, -2, -1, 0};
   for (int i = 0; i < 8; ++i) {
@@ -178,7 +180,7 @@ TEST(Tile, IntegersWrapAndNeverTrap) {
   EXPECT_EQ(out[2][0], kHigh);
   EXPECT_EQ(out[2][2], kLow);
   EXPECT_EQ(out[4][0], kLow);
-  EXPECT_THROW(TileKernel(map_of(expr::flatten(1, {exp(x(0))}), {3}, {{1}}, DType::i64)), Error);
+  EXPECT_THROW(TileKernel(map_of(expr::flatten(1, {expr::exp(x(0))}), {3}, {{1}}, DType::i64)), Error);
   EXPECT_THROW(TileKernel(map_of(expr::flatten(1, {x(0) * 0.5}), {3}, {{1}}, DType::i64)), Error);
 }
 

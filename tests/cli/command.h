@@ -11,6 +11,7 @@
 #include <string>
 
 #include "temporary_folder.h"
+#include "text_checks.h"
 
 #ifdef VARVE_CLI_PATH
 namespace varve::test {
@@ -33,8 +34,6 @@ inline Result varve_command(const std::string& arguments, Streams streams = Stre
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return result;
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 using Folder = WorkingFolder;
 

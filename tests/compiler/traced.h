@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "runtime/compiled.h"
 #include "runtime/devices.h"
+#include "text_checks.h"
 #include "varve/autodiff.h"
 #include "varve/ops.h"
 
@@ -36,6 +37,6 @@ inline std::int64_t steps_of(const Plan& plan, const std::string& kernel) {
                        [&](const PlanStep& step) { return step.kernel.rfind(kernel, 0) == 0; });
 }
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using varve::test::contains;
 
 }  // namespace varve::compiler

@@ -1,5 +1,5 @@
-// Results of the forward pass that kernels on the way back write once more instead of keeping them. Planned without a
-// GPU; the same bits where there is one, if only an emulated one.
+// Results of the forward pass that kernels in the backward pass write once more instead of keeping them. Planned
+// without a GPU; the same bits where there is one, if only an emulated one.
 #include <cstdlib>
 
 #include "cuda/claimed.h"
@@ -110,7 +110,7 @@ TEST(WrittenAgain, ValuesHaveTheSameBits) {
 TEST(WrittenAgain, TextsCompile) {
   if (has_cuda()) GTEST_SKIP() << "compiled when they run";
   for (const Network& network : kNetworks) planned(network);
-  cuda::expect_compiles("bn_grad_apply");
+  cuda::expect_compiles("norm/batch_norm_backward.cu");
 }
 
 }  // namespace

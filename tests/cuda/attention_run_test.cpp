@@ -15,8 +15,9 @@ struct Sizes {
 // `inside`: operands and result are [.., T, heads, D].
 Function with_gradients(bool causal, bool inside) {
   return [causal, inside](const Tensors& in) {
-    const auto turned = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
-    const Tensor y = turned(attention(turned(in[0]), turned(in[1]), turned(in[2]), {.causal = causal, .scale = 0.3}));
+    const auto transposed = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
+    const Tensor y = transposed(
+        attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), {.causal = causal, .scale = 0.3}));
     const Tensors grads = gradients(sum((y * in[3]).to(f32)), {in[0], in[1], in[2]});
     return Tensors{y, grads[0], grads[1], grads[2]};
   };

@@ -20,7 +20,7 @@ TEST(CudaAttention, AndItsGradient) {
                                  TensorType{f64, {3, 5, 7}}, TensorType{f16, {4, 100, 80}}})
     EXPECT_EQ(claimed(with_gradients, {type, type, type, type}), (Names{"heads attention", "heads attention_grad"}))
         << type.str();
-  expect_compiles("attention_grad_keys");
+  expect_compiles("attention/attention_plain.cu");
 }
 
 TEST(CudaAttention, OnTensorCores) {
@@ -31,8 +31,8 @@ TEST(CudaAttention, OnTensorCores) {
                 (Names{"tensor attention", "tensor attention_grad"}))
           << type.str();
     }
-  expect_compiles("attention_grad_keys");
-  expect_compiles("load_matrices");
+  expect_compiles("attention/attention_tensor_core_grad.cu");
+  expect_compiles("attention/attention_tensor_core_forward.cu");
 }
 
 // One block makes the gradient of a head whose keys it can hold.
@@ -43,7 +43,7 @@ TEST(CudaAttention, GradientOfAWholeHead) {
       EXPECT_EQ(claimed(with_gradients, {queries, others, others, queries}),
                 (Names{"tensor attention", "tensor attention_grad"}));
     }
-  expect_compiles("multiply_scores");
+  expect_compiles("attention/attention_tensor_core_grad_whole.cu");
 }
 
 // Queries, keys and values are columns of one matrix, and so are their gradients.

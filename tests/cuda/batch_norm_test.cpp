@@ -132,7 +132,7 @@ TEST(CudaBatchNorm, TextsCompile) {
     cuda::claimed(residual_block, {x, parameter, parameter, x});
     cuda::claimed(norm_and_relu, {x, parameter, parameter, x});
   }
-  cuda::expect_compiles("bn_");
+  cuda::expect_compiles("norm/batch_norm");
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "backends/cuda/backend.h"
-#include "backends/cuda/context.h"
-#include "backends/cuda/function.h"
+#include "backends/cuda/device/context.h"
+#include "backends/cuda/device/function.h"
 #include "compiler/traced.h"
 
 namespace varve::cuda {
@@ -43,18 +43,19 @@ inline std::vector<std::string> claimed(const detail::ProgramFn& fn, const std::
   return kernels;
 }
 
-// Every text so far that has this in it compiles, for the oldest and the newest kind of GPU that we know.
-inline void expect_compiles(const std::string& part) {
+// Every text so far of this file, or of all files of a folder, compiles, for the oldest and the newest kind of GPU that
+// we know.
+inline void expect_compiles(const std::string& file) {
   if (gpu().present()) return;  // there they are compiled when they are made
-  static std::unordered_set<std::string> tried;
+  static std::set<KernelText> tried;
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find(part) == std::string::npos) continue;
+  for (const KernelText& text : collected_texts()) {
+    if (!text.file.starts_with(file)) continue;
     ++found;
     if (!tried.insert(text).second) continue;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
   }
-  EXPECT_GT(found, 0) << part;
+  EXPECT_GT(found, 0) << file;
 }
 
 }  // namespace varve::cuda

@@ -1,7 +1,7 @@
 // Convolutions for tests: of single taps, by 3×3 with one more pixel around, and of large images in three colours.
 #pragma once
 
-#include "backends/cuda/conv_shape.h"
+#include "backends/cuda/conv/conv_shape.h"
 
 namespace varve::cuda {
 

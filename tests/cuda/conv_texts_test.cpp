@@ -3,10 +3,10 @@
 
 #include <array>
 
-#include "backends/cuda/conv_few.h"
-#include "backends/cuda/conv_small.h"
-#include "backends/cuda/conv_tiled.h"
-#include "backends/cuda/function.h"
+#include "backends/cuda/conv/conv_few_channels.h"
+#include "backends/cuda/conv/conv_small_images.h"
+#include "backends/cuda/conv/conv_weight_grad_3x3.h"
+#include "backends/cuda/device/function.h"
 #include "base/text.h"
 #include "cuda/conv_shapes.h"
 #include "cuda/gpu_here.h"
@@ -14,8 +14,8 @@
 namespace varve::cuda {
 namespace {
 
-std::string text_of(DType dtype, const char* index, int pass) {
-  return prelude() + defines({{"T", type_name(dtype)}, {"INDEX", index}, {"PASS", cat(pass)}}) + kernel_text("conv");
+KernelText text_of(DType dtype, const char* index, int pass) {
+  return {"conv/conv_plain.cu", defines({{"T", type_name(dtype)}, {"INDEX", index}, {"PASS", cat(pass)}})};
 }
 
 TEST(ConvTexts, CompileForEveryPass) {
@@ -28,11 +28,9 @@ TEST(ConvTexts, CompileForEveryPass) {
 TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
   for (const char* arch : {"sm_80", "sm_90a"})
     for (const char* bits : {"u16", "u32"}) {
-      const std::string type = prelude() + defines({{"T", bits}}),
-                        gather = kernel_text("pack") + kernel_text("extents") + kernel_text("conv_gather");
-      EXPECT_FALSE(compile(type + kernel_text("conv_turned"), arch).empty());
+      EXPECT_FALSE(compile({"conv/conv_transposed.cu", defines({{"T", bits}})}, arch).empty());
       for (const char* wide : {"0", "1"})
-        EXPECT_FALSE(compile(type + defines({{"WIDE", wide}}) + gather, arch).empty());
+        EXPECT_FALSE(compile({"conv/conv_im2col.cu", defines({{"T", bits}, {"WIDE", wide}})}, arch).empty());
     }
 }
 
@@ -41,13 +39,13 @@ TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const auto& [batch, side, channels] : {std::array{80, 32, 64}, {80, 8, 256}, {16, 56, 64}, {16, 7, 512}}) {
     const ConvShape shape = square(batch, side, channels, channels);
-    EXPECT_TRUE(tiled_way({{ConvPass::weight_grad, shape, false}, f32, {}, true}));
+    EXPECT_TRUE(weight_grad_3x3_algorithm({{ConvPass::weight_grad, shape, false}, f32, {}, true}));
   }
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("conv_weights(") == std::string::npos) continue;
+  for (const KernelText& text : collected_texts()) {
+    if (text.file != "conv/conv_weight_grad_3x3.cu") continue;
     ++found;
-    EXPECT_FALSE(compile(prelude() + text, "sm_90a").empty());
+    EXPECT_FALSE(compile(text, "sm_90a").empty());
   }
   EXPECT_GE(found, 4);
 }
@@ -56,13 +54,12 @@ TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const DType dtype : {f32, bf16, f16})
     for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
-      EXPECT_TRUE(small_way({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
+      EXPECT_TRUE(small_images_algorithm({{pass, square(80, 2, 512, 512), false}, dtype, {}, dtype == f32}));
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("conv_small(") == std::string::npos && text.find("conv_small_weights(") == std::string::npos)
-      continue;
+  for (const KernelText& text : collected_texts()) {
+    if (!text.file.starts_with("conv/conv_small_images")) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty());
   }
   EXPECT_GE(found, 9);
 }
@@ -76,13 +73,13 @@ TEST(ConvTexts, OfFewChannelsCompileForEveryGpuWithTensorCores) {
       for (const ConvPass pass : {ConvPass::forward, ConvPass::weight_grad}) {
         if (dtype == f16 && shape.kernel_height > 3) continue;
         const bool follows = pass == ConvPass::forward;
-        EXPECT_TRUE(few_way({{pass, shape, false}, dtype, {follows, follows}, dtype == f32}));
+        EXPECT_TRUE(few_channels_algorithm({{pass, shape, false}, dtype, {follows, follows}, dtype == f32}));
       }
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("conv_few(") == std::string::npos && text.find("conv_few_weights(") == std::string::npos) continue;
+  for (const KernelText& text : collected_texts()) {
+    if (!text.file.starts_with("conv/conv_few_channels")) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty());
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty());
   }
   EXPECT_GE(found, 14);
 }

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cudnn_tuning.h"
+#include "backends/cuda/conv/conv_cudnn.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -111,7 +110,7 @@ TEST_F(Cudnn, F32LeavesTensorCoresOutUnlessTf32IsChosen) {
   for (const std::string& tag : exact) EXPECT_NE(std::find(rounded.begin(), rounded.end(), tag), rounded.end()) << tag;
 }
 
-// What is kept on disk names a way by its tag.
+// What is kept on disk names an algorithm by its tag.
 TEST_F(Cudnn, SuggestsTheSameAgain) {
   const ConvSpec conv{{ConvPass::weight_grad, square(kSizes[2]), false}, bf16, {}, false};
   EXPECT_EQ(tags(conv), tags(conv));
@@ -125,13 +124,6 @@ TEST_F(Cudnn, ErrorsNameTheCall) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("cudnnBackendFinalize failed"), std::string::npos) << error.what();
   }
-}
-
-TEST(ConvWays, TheFirstLineAboutAProblemCounts) {
-  const auto known = read_ways("a b\teng1 k2=3\nnonsense\na b\teng4\nc\town\nhalf a li");
-  ASSERT_EQ(known.size(), 2u);
-  EXPECT_EQ(known.at("a b"), "eng1 k2=3");
-  EXPECT_EQ(known.at("c"), "own");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "backends/cuda/context.h"
+#include "backends/cuda/device/context.h"
 #include "varve/error.h"
 
 namespace varve::cuda {

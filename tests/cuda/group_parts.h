@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backends/cuda/groups.h"
+#include "backends/cuda/groups/groups.h"
 
 namespace varve::cuda {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cuda/claims.h"
-#include "backends/cuda/context.h"
+#include "backends/cuda/device/context.h"
 #include "base/convert.h"
 #include "cuda/group_parts.h"
 #include "ir/expr_eval.h"
@@ -177,10 +177,10 @@ TEST_F(CudaGroups, Elementwise) {
 TEST_F(CudaGroups, Broadcasting) {
   for (const std::int64_t columns : {1000, 998, 1001, 3}) {
     const Shape shape{300, columns};
-    Port turned = port(f32, shape);
-    turned.layout.strides = {1, 300};
+    Port transposed = port(f32, shape);
+    transposed.layout.strides = {1, 300};
     const std::vector<Port> in = {port(f32, shape), port(bf16, {columns}), port(f32, Shape{300, 1}), port(f32, Shape{}),
-                                  turned};
+                                  transposed};
     check({part(shape, in, {port(f32, shape), port(boolean, shape)}, {x(0) * x(1) + x(2) - x(3) * x(4), x(0) < x(1)})});
   }
   const Shape image{8, 6, 10, 10};

@@ -1,9 +1,9 @@
 // Generated groups: texts compile for every kind of GPU, and groups that differ in sizes alone share a text.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/function.h"
-#include "backends/cuda/groups_plan.h"
-#include "backends/cuda/groups_text.h"
+#include "backends/cuda/device/function.h"
+#include "backends/cuda/groups/groups_plan.h"
+#include "backends/cuda/groups/groups_text.h"
 #include "cuda/group_parts.h"
 
 namespace varve::cuda {
@@ -11,7 +11,7 @@ namespace {
 
 using backend::Reduce;
 
-std::string text_of(const GroupPart& part, bool vectors = true) {
+KernelText text_of(const GroupPart& part, bool vectors = true) {
   const std::vector<GroupPlan> plans = plan_group(part, vectors);
   EXPECT_EQ(plans.size(), 1u);
   return groups_kernel({group_text(plans[0])}, {1}, shared_bytes(plans[0]));
@@ -40,7 +40,7 @@ TEST(GroupTexts, Compile) {
   for (const GroupPart& sample : samples())
     for (const bool vectors : {true, false})
       for (const char* arch : {"sm_80", "sm_90a"})
-        EXPECT_FALSE(compile(prelude() + text_of(sample, vectors), arch).empty()) << arch;
+        EXPECT_FALSE(compile(text_of(sample, vectors), arch).empty()) << arch;
 }
 
 TEST(GroupTexts, SeveralGroupsShareAKernel) {
@@ -50,7 +50,7 @@ TEST(GroupTexts, SeveralGroupsShareAKernel) {
     texts.push_back(group_text(plan_group(sample, true)[0]));
     counts.push_back(20);  // their arguments need more than the 4 KiB of older GPUs
   }
-  EXPECT_FALSE(compile(prelude() + groups_kernel(texts, counts, 1 << 14), "sm_90").empty());
+  EXPECT_FALSE(compile(groups_kernel(texts, counts, 1 << 14), "sm_90").empty());
 }
 
 TEST(GroupTexts, SizesAreArguments) {

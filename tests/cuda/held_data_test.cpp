@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/context.h"
+#include "backends/cuda/device/context.h"
 #include "cuda/gpu_here.h"
 #include "cuda/on_cuda.h"
 #include "temporary_folder.h"

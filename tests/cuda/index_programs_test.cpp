@@ -72,7 +72,7 @@ TEST_F(CudaIndex, AGradientIsAddedToTheOtherUsesOfATable) {
 struct Chain {
   DType dtype = f32;  // of the rows
   double rate = 0;    // of dropout
-  bool positions = false, turned = false;
+  bool positions = false, transposed = false;
 };
 
 Function rows_of_table(const Chain& chain) {
@@ -81,7 +81,7 @@ Function rows_of_table(const Chain& chain) {
     if (chain.dtype != f32) x = x.to(chain.dtype);
     if (chain.positions) x = x + in[2].to(chain.dtype);
     if (chain.rate > 0) x = dropout(x, chain.rate, {.seed = 3, .stream = "rows", .counter = in[3]});
-    if (chain.turned) x = transpose(x, {1, 0, 2});
+    if (chain.transposed) x = transpose(x, {1, 0, 2});
     return Tensors{x, gradients(sum((x * x).to(f32)), {in[0]})[0]};
   };
 }
@@ -105,7 +105,7 @@ TEST_F(CudaIndex, RowsAreCastAddedToAndDroppedOnTheirWay) {
   check({.dtype = bf16}, "cuda embedding+cast", "cuda cast+embedding_grad");
   check({.dtype = bf16, .rate = 0.5, .positions = true}, "cuda embedding+cast+add+dropout",
         "cuda dropout+cast+embedding_grad");
-  check({.dtype = f16, .turned = true}, "cuda embedding+cast", "cuda cast+embedding_grad");
+  check({.dtype = f16, .transposed = true}, "cuda embedding+cast", "cuda cast+embedding_grad");
 }
 
 TEST_F(CudaIndex, AGradientIsReadWhereItLies) {

@@ -19,7 +19,7 @@ TEST(CudaIndexTexts, RandomNumbers) {
                   },
                   {{i64, {}}}),
               (Names{"cuda random_uniform", "cuda random_normal"}));
-  expect_compiles("void draw(");
+  expect_compiles("random/random.cu");
 }
 
 TEST(CudaIndexTexts, Dropout) {
@@ -31,7 +31,7 @@ TEST(CudaIndexTexts, Dropout) {
             },
             {{dtype, {40, 30}}, {dtype, {40, 30}}, {i64, {}}}),
         (Names{"cuda dropout", "cuda dropout+add"}));
-  expect_compiles("void drop(");
+  expect_compiles("random/dropout.cu");
 }
 
 TEST(CudaIndexTexts, TablesOfManySizes) {
@@ -45,8 +45,8 @@ TEST(CudaIndexTexts, TablesOfManySizes) {
                       },
                       {{dtype, {rows, 32}}, {i32, {positions}}, {dtype, {positions, 32}}}),
                   Names{"cuda embedding_grad"});
-  expect_compiles("rank_keys(");
-  expect_compiles("sum_pieces(");
+  expect_compiles("index/index_sort.cu");
+  expect_compiles("index/index_add.cu");
 }
 
 TEST(CudaIndexTexts, RowsOfATableWithWhatFollows) {
@@ -59,8 +59,8 @@ TEST(CudaIndexTexts, RowsOfATableWithWhatFollows) {
                   },
                   {{f32, {1000, 64}}, {i64, {4, 16}}, {dtype, {16, 64}}, {i64, {}}}),
               (Names{"cuda embedding+cast+add+dropout", "cuda dropout+cast+embedding_grad"}));
-  expect_compiles("void embed(");
-  expect_compiles("sum_pieces(");
+  expect_compiles("index/embedding.cu");
+  expect_compiles("index/index_add.cu");
 }
 
 TEST(CudaIndexTexts, Elements) {
@@ -71,8 +71,8 @@ TEST(CudaIndexTexts, Elements) {
                          put_along_axis_add(in[0], in[2], in[3], 1)};
         },
         {{dtype, {20, 30}}, {i32, {7}}, {i64, {20, 5}}, {dtype, {20, 5}}});
-  expect_compiles("void gather_rows(");
-  expect_compiles("void put_few(");
+  expect_compiles("index/index.cu");
+  expect_compiles("index/index_put.cu");
 }
 
 TEST(CudaPoolTexts, MaximaWithTheirNeighbours) {
@@ -98,9 +98,9 @@ TEST(CudaPoolTexts, MaximaWithTheirNeighbours) {
   }
   EXPECT_EQ(claimed(layer(large, false), {{f32, {4, 32, 32, 64}}, {f32, {64}}, {i64, {}}}),
             (Names{"cuda bias+relu+max_pool2d", "cuda max_pool2d_grad"}));
-  expect_compiles("void max_pool(");
-  expect_compiles("void max_pool_grad(");
-  expect_compiles("void max_pool_grad_any(");
+  expect_compiles("pool/max_pool.cu");
+  expect_compiles("pool/max_pool_grad.cu");
+  expect_compiles("pool/max_pool_grad_any.cu");
 }
 
 TEST(CudaPoolTexts, Means) {
@@ -112,7 +112,7 @@ TEST(CudaPoolTexts, Means) {
                   },
                   {{dtype, {4, 9, 9, 24}}}),
               (Names{"cuda avg_pool2d", "cuda avg_pool2d_grad"}));
-  expect_compiles("void avg_pool(");
+  expect_compiles("pool/avg_pool.cu");
 }
 
 }  // namespace

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/cublas_tuning.h"
-#include "backends/cuda/matmul_gemm.h"
-#include "backends/cuda/matmul_own.h"
-#include "backends/cuda/matmul_update_own.h"
+#include "backends/cuda/device/context.h"
+#include "backends/cuda/matmul/matmul_gemm.h"
+#include "backends/cuda/matmul/matmul_plain.h"
+#include "backends/cuda/matmul/matmul_update_plain.h"
 #include "cuda/products.h"
 
 namespace varve::cuda {
@@ -76,16 +75,17 @@ TEST(BlasLayout, AllReadingsOfAllSizes) {
   for (const std::int64_t m : {1, 2, 5})
     for (const std::int64_t n : {1, 3, 4})
       for (const std::int64_t k : {1, 2, 7})
-        for (const int turned : {0, 1, 2, 3})
+        for (const int transposed : {0, 1, 2, 3})
           for (const std::int64_t gap : {0, 3}) {
-            SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " turned " << turned << " gap " << gap);
-            expect_same(dense(m, n, k, turned & 1, turned & 2, gap));
+            SCOPED_TRACE(testing::Message()
+                         << m << "x" << n << "x" << k << " transposed " << transposed << " gap " << gap);
+            expect_same(dense(m, n, k, transposed & 1, transposed & 2, gap));
           }
 }
 
 TEST(BlasLayout, ReadsDenseOperandsWhereTheyLie) {
-  for (const int turned : {0, 1, 2, 3}) {
-    const Packed packed = pack_for_blas(dense(5, 4, 3, turned & 1, turned & 2, 0));
+  for (const int transposed : {0, 1, 2, 3}) {
+    const Packed packed = pack_for_blas(dense(5, 4, 3, transposed & 1, transposed & 2, 0));
     EXPECT_FALSE(packed.a || packed.b);
   }
 }
@@ -144,67 +144,41 @@ TEST(BlasLayout, NothingToSumIsNotForTheLibrary) {
   EXPECT_FALSE(blas_problem(dense(0, 4, 2, false, false, 0)));
 }
 
-// ---- choices that are kept
+// ---- the plain kernel
 
-BlasAlgorithm algorithm(std::uint64_t first) {
-  BlasAlgorithm result;
-  for (std::size_t i = 0; i < std::size(result.algorithm.data); ++i) result.algorithm.data[i] = first + 0x9e37 * i;
-  return result;
-}
-
-TEST(BlasChoices, ReadWhatWasWritten) {
-  const std::string text = choice_line("one", algorithm(1)) + choice_line("two", algorithm(2));
-  const auto choices = read_choices(text);
-  ASSERT_EQ(choices.size(), 2u);
-  EXPECT_EQ(choices.at("one").algorithm.data[1], 1u + 0x9e37);
-  EXPECT_EQ(choices.at("two").algorithm.data[0], 2u);
-}
-
-TEST(BlasChoices, TheFirstCountsAndDamageIsPassedOver) {
-  const std::string good = choice_line("one", algorithm(1));
-  const auto choices =
-      read_choices("rubbish\n\t\n" + good.substr(0, 40) + "\n" + good + choice_line("one", algorithm(7)) + "two\t" +
-                   std::string(128, 'x') + "\n" + choice_line("three", algorithm(3)).substr(0, 50));
-  ASSERT_EQ(choices.size(), 1u);
-  EXPECT_EQ(choices.at("one").algorithm.data[0], 1u);
-}
-
-// ---- the own kernel
-
-TEST(OwnMatmul, CompilesForEveryType) {
+TEST(PlainMatmul, CompilesForEveryType) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   for (const DType dtype : {f32, f64, bf16, u8, i64})
-    const OwnGemm gemm({.product = dense(4, 4, 4, false, false, 0), .in = dtype, .out = dtype});
+    const PlainGemm gemm({.product = dense(4, 4, 4, false, false, 0), .in = dtype, .out = dtype});
   for (const DType in : {f32, f16}) {
     GemmSpec spec{.product = dense(4, 4, 4, false, false, 0), .in = in, .out = f32, .adds = true, .scaled = true};
-    const OwnGemm update(spec);
+    const PlainGemm update(spec);
     spec = {.product = spec.product, .in = in, .out = in, .bias = true, .relu = true};
-    const OwnGemm with_bias(spec);
+    const PlainGemm with_bias(spec);
     const SmallGemm small(spec);
   }
   // Other tests in this process may have asked for more.
-  std::vector<std::string> found;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("struct MatmulShape") == std::string::npos && text.find("struct SmallProduct") == std::string::npos)
-      continue;
+  std::vector<KernelText> found;
+  for (const KernelText& text : collected_texts()) {
+    if (text.file != "matmul/matmul_plain.cu" && text.file != "matmul/matmul_small.cu") continue;
     found.push_back(text);
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
   }
   EXPECT_GE(found.size(), 11u);
-  const auto has = [&](const std::string& kernel, const std::string& define) {
-    return std::any_of(found.begin(), found.end(), [&](const std::string& text) {
-      return text.find(kernel) != std::string::npos && text.find("#define " + define + "\n") != std::string::npos;
+  const auto has = [&](const std::string& file, const std::string& define) {
+    return std::any_of(found.begin(), found.end(), [&](const KernelText& text) {
+      return text.file == file && text.generated.find("#define " + define + "\n") != std::string::npos;
     });
   };
   for (const DType dtype : {f32, f64, bf16, u8, i64, f16})
-    EXPECT_TRUE(has("struct MatmulShape", std::string("IN ") + type_name(dtype))) << name(dtype);
+    EXPECT_TRUE(has("matmul/matmul_plain.cu", std::string("IN ") + type_name(dtype))) << name(dtype);
   for (const char* what : {"SCALED 1", "ADDS 1", "BIAS 1", "RELU 1"})
-    EXPECT_TRUE(has("struct MatmulShape", what)) << what;
+    EXPECT_TRUE(has("matmul/matmul_plain.cu", what)) << what;
   for (const DType dtype : {f32, f16})
-    EXPECT_TRUE(has("struct SmallProduct", std::string("T ") + type_name(dtype))) << name(dtype);
+    EXPECT_TRUE(has("matmul/matmul_small.cu", std::string("T ") + type_name(dtype))) << name(dtype);
 }
 
-TEST(OwnUpdate, Compiles) {
+TEST(PlainUpdate, Compiles) {
   if (has_gpu()) GTEST_SKIP() << kNotCollected;
   const expr::Expr g = expr::Expr::input(0), w = expr::Expr::input(1), rate = expr::Expr::input(2);
   UpdateSpec spec{.code = expr::flatten(3, {w - rate * (g + 0.1 * w)}), .scalar = {false, true}};
@@ -214,7 +188,7 @@ TEST(OwnUpdate, Compiles) {
     spec.tf32 = tf32;
     EXPECT_EQ(update_refusal(spec), "");
     EXPECT_TRUE(takes_layout(spec.product));
-    const OwnUpdate made(spec);
+    const PlainUpdate made(spec);
   };
   make(64, f32, false);
   make(63, f32, true);
@@ -222,15 +196,15 @@ TEST(OwnUpdate, Compiles) {
   make(4096, bf16, false);
   make(64, f16, false);
   int found = 0;
-  for (const std::string& text : collected_texts()) {
-    if (text.find("struct UpdateOperands") == std::string::npos) continue;
+  for (const KernelText& text : collected_texts()) {
+    if (text.file != "matmul/matmul_update_plain.cu") continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(prelude() + text, arch).empty()) << arch;
+    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
   }
   EXPECT_EQ(found, 5);
 }
 
-TEST(OwnMatmul, AnyStrides) {
+TEST(PlainMatmul, AnyStrides) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   Product p{.batch = {2, 3}, .m = 70, .n = 65, .k = 33};
   p.a = {{0, 70 * 33}, 1, 70};
@@ -239,23 +213,23 @@ TEST(OwnMatmul, AnyStrides) {
   const auto a = counted(reach(p.a, p.batch, p.m, p.k), 3), b = counted(reach(p.b, p.batch, p.k, p.n), 5);
   const auto wanted = by_rows(p, a, b);
   const OnGpu left(floats(a)), right(floats(b)), c(std::vector<float>(wanted.size(), -1));
-  OwnGemm({.product = p}).run({.a = left.get(), .b = right.get(), .c = c.get()});
+  PlainGemm({.product = p}).run({.a = left.get(), .b = right.get(), .c = c.get()});
   EXPECT_EQ(c.read(), floats(wanted));
 }
 
-TEST(OwnMatmul, BiasAndRelu) {
+TEST(PlainMatmul, BiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Product p = dense(9, 7, 5, false, true, 2);
   const auto a = counted(reach(p.a, {}, p.m, p.k), 3), b = counted(reach(p.b, {}, p.k, p.n), 5), bias = counted(7, 11);
   std::vector<double> wanted = by_rows(p, a, b);
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = std::max(0.0, wanted[i] + bias[i % 7]);
   const OnGpu left(floats(a)), right(floats(b)), bias_there(floats(bias)), c(std::vector<float>(wanted.size(), -1));
-  OwnGemm({.product = p, .bias = true, .relu = true})
+  PlainGemm({.product = p, .bias = true, .relu = true})
       .run({.a = left.get(), .b = right.get(), .bias = bias_there.get(), .c = c.get()});
   EXPECT_EQ(c.read(), floats(wanted));
 }
 
-TEST(OwnMatmul, AddsToWhatIsThere) {
+TEST(PlainMatmul, AddsToWhatIsThere) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const Product p = dense(9, 7, 0, false, false, 0), q = dense(9, 7, 5, true, false, 0);
   const auto start = counted(9 * 7, 7), a = counted(45, 3), b = counted(35, 5);
@@ -263,11 +237,11 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
   std::vector<double> wanted(63);
   for (std::size_t i = 0; i < 63; ++i) wanted[i] = 0.5 * start[i] - 0.25 * product[i];
   const OnGpu left(floats(a)), right(floats(b)), scale({-0.25f, 0.5f}), c(floats(start));
-  OwnGemm({.product = q, .adds = true, .scaled = true})
+  PlainGemm({.product = q, .adds = true, .scaled = true})
       .run({.a = left.get(), .b = right.get(), .c0 = c.get(), .scale = scale.get(), .c = c.get()});
   EXPECT_EQ(c.read(), floats(wanted));
   // Nothing to sum over still owes the rest.
-  OwnGemm({.product = p, .adds = true, .beta = 2})
+  PlainGemm({.product = p, .adds = true, .beta = 2})
       .run({.a = left.get(), .b = right.get(), .c0 = c.get(), .c = c.get()});
   for (double& x : wanted) x *= 2;
   EXPECT_EQ(c.read(), floats(wanted));
@@ -275,12 +249,12 @@ TEST(OwnMatmul, AddsToWhatIsThere) {
 
 // Whoever multiplies here.
 // As where operands turn out to lie anywhere while a step is recorded.
-TEST(OwnMatmul, IsCompiledWhenItIsStarted) {
+TEST(PlainMatmul, IsCompiledWhenItIsStarted) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   const GemmSpec spec{.product = dense(3, 5, 7, true, true, 2), .relu = true};
   const auto a = counted(reach(spec.product.a, {}, 3, 7), 3), b = counted(reach(spec.product.b, {}, 7, 5), 5);
   const OnGpu left(floats(a)), right(floats(b)), c(std::vector<float>(15, -1));
-  const OwnGemm gemm(spec, Begin::when_started);
+  const PlainGemm gemm(spec, Begin::when_started);
   const auto recording = context().record({{[&] { gemm.run({.a = left.get(), .b = right.get(), .c = c.get()}); }, {}}});
   recording->replay();
   context().wait();
@@ -293,9 +267,9 @@ TEST(SmallMatmul, AnyStridesBiasAndRelu) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16, f16})
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, {33, 10, 300}, {80, 40, 7}, {5, 35, 256}})
-      for (const bool turned : {false, true}) {
-        GemmSpec spec{.product = dense(m, n, k, turned, !turned, 3), .in = dtype, .out = dtype};
-        spec.bias = turned;
+      for (const bool transposed : {false, true}) {
+        GemmSpec spec{.product = dense(m, n, k, transposed, !transposed, 3), .in = dtype, .out = dtype};
+        spec.bias = transposed;
         spec.relu = m == 33;
         const Product& p = spec.product;
         SCOPED_TRACE(testing::Message() << name(dtype) << " " << name_of(p));
@@ -334,11 +308,11 @@ TEST(Gemm, FactorsThatAreCopiedToLieAlongTheSumAreTheSame) {
   std::vector<double> wanted = by_rows(p, a, b);
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += bias[i % 72];
   const OnGpu left(floats(a)), right(floats(b)), more(floats(bias));
-  for (const auto& [turn_a, turn_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
-    const Gemm gemm({.product = p, .tf32 = true, .bias = true, .turn_a = turn_a, .turn_b = turn_b});
+  for (const auto& [transpose_a, transpose_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    const Gemm gemm({.product = p, .tf32 = true, .bias = true, .transpose_a = transpose_a, .transpose_b = transpose_b});
     const OnGpu c(std::vector<float>(wanted.size(), -1)), scratch(std::vector<float>(gemm.scratch_bytes() / 4 + 64));
     gemm.run({.a = left.get(), .b = right.get(), .bias = more.get(), .c = c.get(), .scratch = scratch.get()});
-    EXPECT_EQ(c.read(), floats(wanted)) << turn_a << turn_b;
+    EXPECT_EQ(c.read(), floats(wanted)) << transpose_a << transpose_b;
   }
 }
 

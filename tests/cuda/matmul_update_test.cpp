@@ -12,7 +12,7 @@ struct Step {
   const Rule* rule = &rules()[0];
   std::int64_t batch = 9, in = 40, out = 36;
   DType weights = f32, products = f32;
-  bool tf32 = false, known_rate = false, turned = false, returned = false;
+  bool tf32 = false, known_rate = false, transposed = false, returned = false;
 };
 
 struct Stepped {
@@ -22,14 +22,14 @@ struct Stepped {
 
 // Three steps: the first as it is, the others from a recording.
 Stepped step_on(const std::string& device, const Step& how) {
-  const Shape shape = how.turned ? Shape{how.out, how.in} : Shape{how.in, how.out};
+  const Shape shape = how.transposed ? Shape{how.out, how.in} : Shape{how.in, how.out};
   Variable w("w", values(shape, 2).to(how.weights)), m("m", values(shape, 4).to(how.weights), false);
   Variable v("v", square(values(shape, 5)).to(how.weights), false);
   const Variable rate("rate", full({}, 0.05, how.weights), false);
   const bool one_state = std::string(how.rule->kernel).find("sgd_") != std::string::npos;
   const Function f = [&](const Tensors& t) {
     const Tensor g =
-        (how.turned ? matmul(t[1], t[0], {.transpose_a = true}) : matmul(t[0], t[1], {.transpose_a = true}))
+        (how.transposed ? matmul(t[1], t[0], {.transpose_a = true}) : matmul(t[0], t[1], {.transpose_a = true}))
             .to(how.weights);
     const Updated next = how.rule->update(w, g, m, v, how.known_rate ? Operand(0.05) : Operand(rate));
     w.assign(next.parameter);
@@ -185,7 +185,7 @@ TEST_F(CudaUpdate, WhatFollowsTheGradientOfTheInputIsComputedWithIt) {
 TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   TwoGradients cuda("cuda", TwoGradients::nothing, bf16), reference("reference", TwoGradients::nothing, bf16);
   const std::string text = cuda.text();
-  expect_kernel(text, "stream matmul+function  <-");
+  expect_kernel(text, "tma matmul+function  <-");
   expect_kernel(text, "matmul+sgd_update+input gradient  <-");
   expect_no_kernel(text, "over [2048, 4096]");  // no copy of the weights is made
   expect_close(cuda.run(), reference.run(), text, 2e-2);
@@ -193,7 +193,7 @@ TEST_F(CudaUpdate, LargeWeightsAreReadAsTheyAreForProductsOf16Bits) {
   expect_close(late.run(), late_reference.run(), late.text(), 2e-2);
   const std::string shared = TwoGradients("cuda", TwoGradients::weights, bf16).text();
   expect_kernel(shared, "over [2048, 4096]");
-  expect_no_kernel(shared, "stream matmul");
+  expect_no_kernel(shared, "tma matmul");
   expect_no_kernel(shared, "input gradient  <-");
 }
 
@@ -201,7 +201,7 @@ TEST_F(CudaUpdate, AKnownRateAndAnyOrderOfThePlainStep) {
   for (const Rule* rule : {&rules()[0], &rules()[1]}) {
     expect_taken({.rule = rule, .known_rate = true});
     expect_taken({.rule = rule, .batch = 300, .known_rate = true});
-    expect_taken({.rule = rule, .turned = true});
+    expect_taken({.rule = rule, .transposed = true});
     expect_taken({.rule = rule, .weights = f64, .products = f64});
   }
 }

@@ -2,8 +2,8 @@
 // and does not wait.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/function.h"
+#include "backends/cuda/device/context.h"
+#include "backends/cuda/device/function.h"
 #include "cuda/gpu_here.h"
 
 namespace varve::cuda {
@@ -14,7 +14,8 @@ class Overlap : public testing::Test {
   void SetUp() override {
     if (!has_gpu()) GTEST_SKIP() << no_gpu();
     if (!is_emulated()) GTEST_SKIP() << "this GPU is a real one, which does not tell";
-    forgetful_ = Function("forgetful", "extern \"C\" __global__ void forgetful(int* x) { x[threadIdx.x] += 1; }");
+    forgetful_ = Function("forgetful",
+                          generated_kernel("extern \"C\" __global__ void forgetful(int* x) { x[threadIdx.x] += 1; }"));
     memory_ = context().allocate(32 * sizeof(int));
   }
 

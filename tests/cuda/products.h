@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/matmul_product.h"
+#include "backends/cuda/device/context.h"
+#include "backends/cuda/matmul/product.h"
 #include "base/convert.h"
 #include "cuda/gpu_here.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "backends/cuda/recurrent.h"
+#include "backends/cuda/recurrent/recurrent.h"
 #include "base/text.h"
 #include "cuda/gpu_here.h"
 
@@ -23,7 +23,7 @@ struct Sizes {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// Every operand of either way, by its number; those of the other cells are empty.
+// Every operand of either pass, by its number; those of the other cells are empty.
 struct Problem {
   Sizes size;
   std::int64_t gates = 4, kept = 4;
@@ -188,7 +188,7 @@ std::shared_ptr<ir::Remote> on_gpu(const Numbers& numbers) {
 
 CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor tensor, const RecurrentPlan& chosen) {
   CellCall call{.offer = offer, .dtype = dtype, .lengths = i64, .relu = p.relu};
-  call.shape = {.way = offer.way,
+  call.shape = {.pass = offer.pass,
                 .gates = offer.gates,
                 .steps = p.size.steps,
                 .batch = p.size.batch,
@@ -206,9 +206,9 @@ CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor t
 
 template <class Real>
 void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen, Tensor tensor = Tensor::none) {
-  if (offer.way == Way::backward) offer.out.push_back(Back::kDbias);
+  if (offer.pass == Pass::backward) offer.out.push_back(Back::kDbias);
   const CellCall call = call_of(offer, p, sizeof(Real) == 8 ? f64 : f32, tensor, chosen);
-  const std::vector<Numbers>& operands = offer.way == Way::forward ? p.forward : p.backward;
+  const std::vector<Numbers>& operands = offer.pass == Pass::forward ? p.forward : p.backward;
   std::vector<std::shared_ptr<ir::Remote>> in, out;
   std::vector<const void*> in_at;
   std::vector<void*> out_at;
@@ -279,7 +279,7 @@ void expect_right_by_tensor_cores(const Sizes& size, const std::vector<Recurrent
     const Problem p = solve(offer, size, ragged, offer.gates == 1 && ragged);
     for (RecurrentPlan plan : plans) {
       plan.tensor = true;
-      if (plan.group > 1 && offer.way == Way::backward) plan.split = 1;
+      if (plan.group > 1 && offer.pass == Pass::backward) plan.split = 1;
       expect_right<float>(offer, p, plan, tensor);
     }
   }
@@ -303,7 +303,7 @@ TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
   if (has_gpu()) GTEST_SKIP() << "its kernels are compiled when they run";
   const auto expect_to_compile = [](const CellOffer& offer, const Sizes& size, DType dtype, Tensor tensor) {
     CellCall call{.offer = offer, .dtype = dtype, .lengths = i32};
-    call.shape = {.way = offer.way,
+    call.shape = {.pass = offer.pass,
                   .gates = offer.gates,
                   .steps = size.steps,
                   .batch = size.batch,
@@ -314,7 +314,7 @@ TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
     ASSERT_TRUE(plan.has_value()) << offer.op << " " << name(dtype) << " " << size.width;
     call.plan = *plan;
     for (const char* arch : {"sm_80", "sm_90a"})
-      EXPECT_FALSE(compile(prelude() + cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
+      EXPECT_FALSE(compile(cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
   };
   for (const CellOffer& offer : cell_offers()) {
     for (const DType dtype : {f32, f64}) expect_to_compile(offer, {3, 5, 17}, dtype, Tensor::none);

@@ -24,7 +24,7 @@ TEST(CudaRows, AStepsLossIsOneKernel) {
                   {type, {i32, rows_of(type.shape)}}),
               Names{"rows cross_entropy+mean+gradient"})
         << type.str();
-  expect_compiles("cross_entropy");
+  expect_compiles("loss/cross_entropy.cu");
 }
 
 TEST(CudaRows, LossesAndGradientsApart) {
@@ -40,7 +40,7 @@ TEST(CudaRows, LossesAndGradientsApart) {
                 },
                 types),
             Names{"rows cross_entropy+gradient"});
-  expect_compiles("cross_entropy");
+  expect_compiles("loss/cross_entropy.cu");
 }
 
 TEST(CudaRows, Softmax) {
@@ -53,7 +53,7 @@ TEST(CudaRows, Softmax) {
                 },
                 {{f32, {3, 2, 37}}, {f32, {3, 2, 37}}}),
             (Names{"rows softmax", "rows softmax gradient"}));
-  expect_compiles("softmax_rows");
+  expect_compiles("norm/softmax.cu");
 }
 
 TEST(CudaRows, NormsWithTheirAdditions) {
@@ -70,7 +70,7 @@ TEST(CudaRows, NormsWithTheirAdditions) {
               (Names{"rows add+layer_norm", "rows layer_norm_grad+add", "rows rms_norm"}))
         << type.str();
   }
-  expect_compiles("norm");
+  expect_compiles("norm/layer_norm");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <system_error>
 
@@ -128,10 +129,6 @@ std::string key(const CompileJob& job, const std::vector<std::string>& words) {
   Hash hash;
   for (const std::string& word : words) hash.add(word);
   for (const std::string& option : job.options) hash.add(option);
-  for (const auto& [name, text] : job.headers) {
-    hash.add(name);
-    hash.add(text);
-  }
   hash.add(prelude_text());
   hash.add(job.source);
   return hash.text();
@@ -148,17 +145,10 @@ Compiled compile(const CompileJob& job) {
 
   // Written under names of our own and renamed when whole: other processes may be at the same kernel.
   std::string own = stem.string() + "." + std::to_string(getpid()) + "." + std::to_string(serial++);
-  fs::path source = own + ".cpp", made = own + ".so", log = own + ".log", headers = own + ".headers";
+  fs::path source = own + ".cpp", made = own + ".so", log = own + ".log";
   write(source, job.source);
   words.insert(words.end(), {"-include", prelude_folder() / "prelude.h"});
   words.insert(words.end(), job.options.begin(), job.options.end());
-  if (!job.headers.empty()) {
-    for (const auto& [name, text] : job.headers) {
-      fs::create_directories((headers / name).parent_path());
-      write(headers / name, text);
-    }
-    words.push_back("-I" + headers.string());
-  }
   words.insert(words.end(), {"-o", made, source, "-lm", "-lc"});
   bool compiled = succeeds(words, log);
   Compiled result{compiled ? library.string() : "", compiled ? "" : read(log)};
@@ -169,7 +159,6 @@ Compiled compile(const CompileJob& job) {
   }
   fs::remove(source, ignored);
   fs::remove(log, ignored);
-  fs::remove_all(headers, ignored);
   return result;
 }
 

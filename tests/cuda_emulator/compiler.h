@@ -1,16 +1,14 @@
 // g++ behind the emulated NVRTC, with a cache of what it made.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 namespace varve::emulator {
 
 struct CompileJob {
-  std::string source;                          // as for_gcc gives it
-  std::vector<std::string> options;            // g++'s
-  std::map<std::string, std::string> headers;  // text by the name it is included under
+  std::string source;                // as for_gcc gives it
+  std::vector<std::string> options;  // g++'s
 };
 
 struct Compiled {

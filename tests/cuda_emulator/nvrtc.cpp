@@ -117,9 +117,9 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
   if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
   try {
-    Compiled compiled = compile({.source = for_gcc(program->text, program->name, program->expressions),
-                                 .options = gcc_options(count, options),
-                                 .headers = program->headers});
+    const std::string text = with_headers(program->text, program->name, program->headers);
+    Compiled compiled =
+        compile({.source = for_gcc(text, program->name, program->expressions), .options = gcc_options(count, options)});
     program->log = compiled.log;
     if (compiled.library.empty()) return NVRTC_ERROR_COMPILATION;
     program->image = kImagePrefix + compiled.library;

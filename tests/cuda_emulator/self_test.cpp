@@ -357,6 +357,30 @@ void compile_errors() {
   EXPECT(cuModuleLoadData(&module, "not an image") == CUDA_ERROR_INVALID_IMAGE);
 }
 
+void named_headers() {
+  const char* names[] = {"family/twice.cuh", "shared.cuh"};
+  const char* headers[] = {"#pragma once\n#include \"shared.cuh\"\n__device__ int twice(int x) { return kTwo * x; }\n",
+                           "#pragma once\nconstexpr int kTwo = 2;\n"};
+  const char* text =
+      "#include \"shared.cuh\"\n#include \"family/twice.cuh\"\n"
+      "extern \"C\" __global__ void doubled(int* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }\n";
+  nvrtcProgram program;
+  EXPECT(nvrtcCreateProgram(&program, text, "kernel.cu", 2, headers, names) == NVRTC_SUCCESS);
+  EXPECT(nvrtcCompileProgram(program, 0, nullptr) == NVRTC_SUCCESS);
+  size_t size = 0;
+  nvrtcGetCUBINSize(program, &size);
+  std::string image(size, '\0');
+  nvrtcGetCUBIN(program, image.data());
+  nvrtcDestroyProgram(&program);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  OK(cuModuleLoadData(&module, image.c_str()));
+  OK(cuModuleGetFunction(&function, module, "doubled"));
+  const Buffer<int> x(std::vector<int>{3, 4});
+  OK(launch(function, {1, 2}, x.address()));
+  EXPECT(x.read() == std::vector<int>({6, 8}));
+}
+
 void memory() {
   size_t before = 0, after = 0, total = 0;
   OK(cuMemGetInfo(&before, &total));
@@ -517,6 +541,7 @@ int main() {
   overlap();
   tiles();
   compile_errors();
+  named_headers();
   memory();
   failing_kernels();
   tensor_core("tf32", 8);

@@ -171,6 +171,38 @@ std::string with_specifiers_in_order(std::string text) {
 
 }  // namespace
 
+std::string with_headers(const std::string& text, const std::string& name,
+                         const std::map<std::string, std::string>& headers) {
+  static const std::regex include(R"(\s*#\s*include\s*["<]([^">]*)[">].*)"), once(R"(\s*#\s*pragma\s+once\b.*)");
+  std::istringstream lines(text);
+  std::string result, line;
+  std::smatch match;
+  bool guarded = false;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find('#') == std::string::npos) {
+      result += line + "\n";
+      continue;
+    }
+    if (std::regex_match(line, once)) {
+      std::string guard = "EMU_ONCE_";
+      for (char c : name) guard += in_word(c) ? std::string(1, c) : "_" + std::to_string(static_cast<int>(c)) + "_";
+      result +=
+          "#ifndef " + guard + "\n#define " + guard + "\n#line " + std::to_string(number + 1) + " \"" + name + "\"\n";
+      guarded = true;
+      continue;
+    }
+    const bool includes = std::regex_match(line, match, include);
+    const auto header = includes ? headers.find(match[1]) : headers.end();
+    if (header == headers.end()) {
+      result += line + "\n";
+    } else {
+      result += "#line 1 \"" + header->first + "\"\n" + with_headers(header->second, header->first, headers);
+      result += "#line " + std::to_string(number + 1) + " \"" + name + "\"\n";
+    }
+  }
+  return guarded ? result + "#endif\n" : result;
+}
+
 std::string for_gcc(const std::string& text, const std::string& name, const std::vector<std::string>& expressions) {
   std::string code = without_comments(text);
   code = with_dynamic_shared(std::move(code));

@@ -37,7 +37,7 @@ constexpr const char* kNumpyStored =
     "76a4e18800000088000000050000000000000000000000800100000000612e6e7079504b0506000000000100010033000000bf00"
     "00000000";
 
-NpyBytes from_hex(std::string_view hex) {
+NpyBytes npy_from_hex(std::string_view hex) {
   NpyBytes bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
     bytes.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
@@ -45,19 +45,19 @@ NpyBytes from_hex(std::string_view hex) {
   return bytes;
 }
 
-NpyBytes bytes_of(std::string_view text) {
+NpyBytes npy_bytes_of(std::string_view text) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
 
 // A version 1 file with this dictionary and these data, as NumPy writes it.
-NpyBytes npy(std::string dictionary, std::string_view data) {
+NpyBytes npy_npy(std::string dictionary, std::string_view data) {
   dictionary.append(63 - (10 + dictionary.size()) % 64, ' ');
   dictionary += '\n';
   std::string file("\x93NUMPY\x01\x00", 8);
   file += static_cast<char>(dictionary.size() & 0xFF);
   file += static_cast<char>(dictionary.size() >> 8);
-  return bytes_of(file + dictionary + std::string(data));
+  return npy_bytes_of(file + dictionary + std::string(data));
 }
 
 NpyArray parse(const NpyBytes& file) { return parse_npy(file, "test.npy"); }
@@ -77,7 +77,7 @@ std::string message_of(const std::function<void()>& f) {
   return "no error";
 }
 
-void expect_error(const NpyBytes& file, const std::string& part) {
+void expect_npy_error(const NpyBytes& file, const std::string& part) {
   const std::string message = message_of([&] { parse(file); });
   EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(message.starts_with("test.npy")) << message;
@@ -133,57 +133,62 @@ TEST_F(Npy, ReadsWhatNumpyWrites) {
   const std::vector<double> ramp6 = {0, 1, 2, 3, 4, 5};
   // np.asfortranarray(np.arange(6).reshape(2, 3).astype('>f4'))
   const std::string_view columns("\0\0\0\0@@\0\0?\x80\0\0@\x80\0\0@\0\0\0@\xa0\0\0", 24);
-  const NpyArray a = parse(npy("{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }", columns));
+  const NpyArray a = parse(npy_npy("{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }", columns));
   EXPECT_EQ(a.shape, (Shape{2, 3}));
   EXPECT_EQ(values(a), ramp6);
   // The same as bytes, of rank 3: shape (1, 3, 2), first axis fastest.
-  const NpyArray b =
-      parse(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (1, 3, 2), }", std::string_view("\0\2\4\1\3\5", 6)));
+  const NpyArray b = parse(
+      npy_npy("{'descr': '|u1', 'fortran_order': True, 'shape': (1, 3, 2), }", std::string_view("\0\2\4\1\3\5", 6)));
   EXPECT_EQ(values(b), ramp6);
-  EXPECT_EQ(
-      values(parse(npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }", std::string_view("\0<\0\xc0", 4)))),
-      (std::vector<double>{1, -2}));
-  EXPECT_EQ(values(parse(npy("{'descr': '>i8', 'fortran_order': False, 'shape': (), }",
-                             std::string_view("\0\0\0\0\0\0\1\2", 8)))),
+  EXPECT_EQ(values(parse(npy_npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }",
+                                 std::string_view("\0<\0\xc0", 4)))),
+            (std::vector<double>{1, -2}));
+  EXPECT_EQ(values(parse(npy_npy("{'descr': '>i8', 'fortran_order': False, 'shape': (), }",
+                                 std::string_view("\0\0\0\0\0\0\1\2", 8)))),
             (std::vector<double>{258}));
   // As ml_dtypes makes NumPy write bfloat16.
-  EXPECT_EQ(
-      values(parse(npy("{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }", std::string_view("\x80?\0@", 4)))),
-      (std::vector<double>{1, 2}));
+  EXPECT_EQ(values(parse(
+                npy_npy("{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }", std::string_view("\x80?\0@", 4)))),
+            (std::vector<double>{1, 2}));
   // Python 2's long integers, double quotes, another order of keys, a bool that is neither 0 nor 1.
-  EXPECT_EQ(values(parse(npy("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"|b1\"}",
-                             std::string_view("\x7f\0", 2)))),
+  EXPECT_EQ(values(parse(npy_npy("{\"shape\": (2L,), \"fortran_order\": False, \"descr\": \"|b1\"}",
+                                 std::string_view("\x7f\0", 2)))),
             (std::vector<double>{1, 0}));
-  NpyBytes version2 = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "A");
+  NpyBytes version2 = npy_npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "A");
   version2[6] = std::byte{2};
   version2.insert(version2.begin() + 10, 2, std::byte{0});
   EXPECT_EQ(values(parse(version2)), (std::vector<double>{65}));
 }
 
 TEST_F(Npy, RefusesWithReasons) {
-  expect_error(bytes_of("hello"), "not a .npy file");
-  expect_error({}, "not a .npy file");
-  expect_error(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", "12345678"),
-               "element type '<c8' is not supported: expected one of 'f8' (f64), 'f4' (f32)");
-  expect_error(npy("{'descr': '|O', 'fortran_order': False, 'shape': (), }", ""), "'|O' is not supported");
-  expect_error(npy("{'descr': '', 'fortran_order': False, 'shape': (), }", ""), "'' is not supported");
-  expect_error(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (), }", "1234"), "several fields");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", "123"), "cut short");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345"), "needs 1 elements");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "1234"), "0 or more");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", ""), "cut short");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""), "2^62");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""), "2^63");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False}", "1234"), "missing");
-  expect_error(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}", "1234"), "repeated key");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': ()}", "1234"), "expected True or False");
-  expect_error(npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} + 1", "1234"), "after the closing brace");
+  expect_npy_error(npy_bytes_of("hello"), "not a .npy file");
+  expect_npy_error({}, "not a .npy file");
+  expect_npy_error(npy_npy("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", "12345678"),
+                   "element type '<c8' is not supported: expected one of 'f8' (f64), 'f4' (f32)");
+  expect_npy_error(npy_npy("{'descr': '|O', 'fortran_order': False, 'shape': (), }", ""), "'|O' is not supported");
+  expect_npy_error(npy_npy("{'descr': '', 'fortran_order': False, 'shape': (), }", ""), "'' is not supported");
+  expect_npy_error(npy_npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (), }", "1234"),
+                   "several fields");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", "123"), "cut short");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345"), "needs 1 elements");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "1234"), "0 or more");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", ""),
+                   "cut short");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""),
+                   "2^62");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""), "2^63");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False}", "1234"), "missing");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}", "1234"),
+                   "repeated key");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': 0, 'shape': ()}", "1234"), "expected True or False");
+  expect_npy_error(npy_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} + 1", "1234"),
+                   "after the closing brace");
   std::string many = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
   for (int i = 0; i < 100; ++i) many += "1, ";
-  expect_error(npy(many + "), }", "1234"), "more than 64 axes");
-  NpyBytes version9 = npy("{}", "");
+  expect_npy_error(npy_npy(many + "), }", "1234"), "more than 64 axes");
+  NpyBytes version9 = npy_npy("{}", "");
   version9[6] = std::byte{9};
-  expect_error(version9, "version 9");
+  expect_npy_error(version9, "version 9");
   EXPECT_NE(message_of([&] { read_npy(folder_ / "none.npy"); }).find("none.npy"), std::string::npos);
 
   NpyArray wrong = ramp(f32, {3});
@@ -193,13 +198,14 @@ TEST_F(Npy, RefusesWithReasons) {
 }
 
 TEST_F(Npy, AnyTruncationIsAnError) {
-  const NpyBytes file = npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "abcdefghijklmnopqrstuvwx");
+  const NpyBytes file =
+      npy_npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "abcdefghijklmnopqrstuvwx");
   EXPECT_NO_THROW(parse(file));
   for (std::size_t length = 0; length < file.size(); ++length) {
     EXPECT_THROW(parse(NpyBytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length))), Error) << length;
   }
   for (const char* hex : {kNumpyCompressed, kNumpyStored}) {
-    const NpyBytes archive = from_hex(hex);
+    const NpyBytes archive = npy_from_hex(hex);
     for (std::size_t length = 0; length < archive.size(); ++length) {
       const NpyBytes cut(archive.begin(), archive.begin() + static_cast<std::ptrdiff_t>(length));
       EXPECT_THROW(parse_npz(cut, "test.npz"), Error) << length;
@@ -208,7 +214,8 @@ TEST_F(Npy, AnyTruncationIsAnError) {
 }
 
 TEST_F(Npy, DamageNeverCrashes) {
-  const NpyBytes plain = npy("{'descr': '>f8', 'fortran_order': True, 'shape': (1, 3), }", "abcdefghijklmnopqrstuvwx");
+  const NpyBytes plain =
+      npy_npy("{'descr': '>f8', 'fortran_order': True, 'shape': (1, 3), }", "abcdefghijklmnopqrstuvwx");
   for (std::size_t at = 0; at < plain.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       NpyBytes file = plain;
@@ -218,7 +225,7 @@ TEST_F(Npy, DamageNeverCrashes) {
   }
   std::mt19937 random(1);
   for (const char* hex : {kNumpyCompressed, kNumpyStored}) {
-    const NpyBytes archive = from_hex(hex);
+    const NpyBytes archive = npy_from_hex(hex);
     for (std::size_t bit = 0; bit < 8 * archive.size(); ++bit) {
       NpyBytes file = archive;
       file[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
@@ -234,12 +241,12 @@ TEST_F(Npy, DamageNeverCrashes) {
 }
 
 TEST_F(Npy, ArchivesOfNumpyAreRead) {
-  const auto compressed = parse_npz(from_hex(kNumpyCompressed), "test.npz");
+  const auto compressed = parse_npz(npy_from_hex(kNumpyCompressed), "test.npz");
   ASSERT_EQ(compressed.size(), 2u);
   EXPECT_EQ(compressed.at("w").shape, (Shape{4, 8}));
   EXPECT_EQ(values(compressed.at("w")), std::vector<double>(32, 1.5));
   EXPECT_EQ(values(compressed.at("b")), (std::vector<double>{1, 0}));
-  const auto stored = parse_npz(from_hex(kNumpyStored), "test.npz");
+  const auto stored = parse_npz(npy_from_hex(kNumpyStored), "test.npz");
   EXPECT_EQ(values(stored.at("a")), (std::vector<double>{1, -2}));
 }
 
@@ -272,7 +279,7 @@ TEST_F(Npy, ArchivesWith64BitRecords) {
   zip.finish();
   const std::vector<ZipEntry> entries = read_zip(file, "test.zip");
   ASSERT_EQ(entries.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(entries[i].data, bytes_of(contents[i]));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(entries[i].data, npy_bytes_of(contents[i]));
   for (std::size_t length = 0; length < file.size(); ++length) {
     EXPECT_THROW(read_zip(std::span(file).first(length), "test.zip"), Error) << length;
   }
@@ -284,7 +291,7 @@ TEST_F(Npy, ArchivesWith64BitRecords) {
 }
 
 TEST_F(Npy, ArchivesThatLieAreRefused) {
-  const NpyBytes good = from_hex(kNumpyStored);
+  const NpyBytes good = npy_from_hex(kNumpyStored);
   const auto refused = [&](std::size_t at, std::initializer_list<int> bytes, const std::string& part) {
     NpyBytes file = good;
     for (const int b : bytes) file[at++] = static_cast<std::byte>(b);
@@ -303,7 +310,7 @@ TEST_F(Npy, ArchivesThatLieAreRefused) {
   refused(record + 20, {0xFF, 0xFF, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0x7F}, "overlap");
   refused(good.size() - 12, {2, 0, 2, 0}, "one part of several");
   // A tiny entry that promises gigabytes.
-  NpyBytes bomb = from_hex(kNumpyCompressed);
+  NpyBytes bomb = npy_from_hex(kNumpyCompressed);
   const std::size_t first = bomb.size() - 22 - 102;
   for (std::size_t i = 0; i < 4; ++i) bomb[first + 24 + i] = std::byte{0x7F};
   EXPECT_NE(message_of([&] { parse_npz(bomb, "test.npz"); }).find("cannot hold"), std::string::npos);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "text_checks.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
@@ -14,7 +15,7 @@ namespace varve::runtime {
 using Floats = std::vector<float>;
 using Tensors = std::vector<Tensor>;
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using varve::test::contains;
 
 inline std::string error_of(const std::function<void()>& f) {
   try {

@@ -1,8 +1,8 @@
 #include "backends/cuda/backend.h"
 
 #include "backends/cuda/claims.h"
-#include "backends/cuda/context.h"
-#include "backends/cuda/cublas.h"
+#include "backends/cuda/cublas/cublas.h"
+#include "backends/cuda/device/context.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -35,7 +35,7 @@ class CudaBackend final : public backend::Backend {
     choose(ordinal);
     context_ = &context();
     // What the compiler and the library load at their first use comes while the program is still being made.
-    static_cast<void>(Function("wake", "extern \"C\" __global__ void wake() {}"));
+    static_cast<void>(Function("wake", generated_kernel("extern \"C\" __global__ void wake() {}")));
     BlasGemm::wake();
   }
 

@@ -1,4 +1,4 @@
-// The copy engine of compute capability 9.0, its barriers, and products of whole tiles by four warps. A tile comes as
+// TMA of compute capability 9.0, its barriers, and products of whole tiles by four warps. A tile comes as
 // late as it may: when a thread waits for its barrier.
 #pragma once
 

@@ -1,4 +1,8 @@
 // Copies of 16 bytes to shared memory that are on their way while the thread goes on, in groups.
+#pragma once
+
+#include "kernels/prelude.cuh"
+
 #ifdef VARVE_EMULATED
 __device__ __forceinline__ void copy_piece(void* shared, const void* global) { emu_cp_async16(shared, global); }
 __device__ __forceinline__ void copy_piece(void* shared, const void* global, bool inside) {

@@ -1,6 +1,9 @@
 // Elements between memory and registers, by the rules of src/base/convert.h: floating to integer truncates and
 // saturates, NaN gives 0; integer to narrower integer wraps; anything to a flag is `!= 0`; to a narrower floating type
 // rounds once, to nearest even.
+#pragma once
+
+#include "kernels/prelude.cuh"
 
 // A stored boolean: kept apart from unsigned char, whose bytes are numbers. Any byte but 0 is true.
 struct flag {

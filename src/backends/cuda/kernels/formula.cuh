@@ -1,5 +1,8 @@
 // The primitives of formulas (varve/expr.h) on one element, in float, double and 64-bit integers. Comparisons and logic
 // give 0 or 1. Integers wrap; dividing by zero, and its remainder, give 0.
+#pragma once
+
+#include "kernels/prelude.cuh"
 
 template <class W>
 __device__ __forceinline__ W p_lt(W a, W b) {

@@ -1,4 +1,8 @@
 // Some elements of a type side by side, moved in one access where their address allows it.
+#pragma once
+
+#include "kernels/prelude.cuh"
+
 template <class T, int N>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
   T at[N];

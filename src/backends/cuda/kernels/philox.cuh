@@ -1,5 +1,9 @@
 // Philox 4x32-10 and what is made of its bits, equal to src/base/philox.h bit for bit: every floating-point step is one
 // IEEE operation, spelled so that none are contracted.
+#pragma once
+
+#include "kernels/prelude.cuh"
+
 struct RandomKey {
   u32 low, high;
   u64 counter;

@@ -1,6 +1,8 @@
 // What every kernel text follows: number types and their conversions, sums over warps and blocks, the error word.
 // Self-contained: a user's machine has no CUDA headers. Texts that run where there is no GPU (VARVE_EMULATED, see
 // tests/cuda_emulator) find substitutes for machine instructions there.
+#pragma once
+
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;

@@ -5,6 +5,12 @@
 //   BLOCK      threads of a block
 //   VEC        elements that a thread reads at once, neighbours
 //   ITEMS      how often; 0: as often as it takes, and nothing is kept
+#pragma once
+
+#include "kernels/prelude.cuh"
+
+#include "generated.cuh"
+
 typedef Wide<T>::type W;
 
 constexpr int kTeams = BLOCK / TEAM;  // of a block

@@ -1,4 +1,8 @@
 // d += a·b of 16 × 8 words and 8 words × 8, by a warp on tensor cores: a word is a number in TF32, or two of 16 bits.
+#pragma once
+
+#include "kernels/prelude.cuh"
+
 #ifdef VARVE_EMULATED
 #define MMA(instruction, emulated) \
   const u32 b[2] = {b0, b1};       \
