@@ -57,7 +57,7 @@ std::string planned(const Function& f, const Tensors& in) {
 
 // ---- products, and the update of what they give the gradient of
 
-struct Step {
+struct MixedStep {
   std::int64_t batch = 16;
   const Rule* rule = &rules()[0];
 
@@ -74,12 +74,12 @@ struct Step {
   }
 };
 
-std::string planned(const Step& step) { return planned(step.function(), step.inputs()); }
+std::string planned(const MixedStep& step) { return planned(step.function(), step.inputs()); }
 
 TEST(Bf16Choice, ProductsGoToTheLibraryWhereBf16Gains) {
   for (const Bf16 products : {Bf16::avx512, Bf16::amx}) {
     const Bf16As processor(products);
-    const std::string text = planned(Step{.batch = 64});
+    const std::string text = planned(MixedStep{.batch = 64});
     expect_kernel(text, "onednn matmul  <-  matmul(bf16");
     expect_no_kernel(text, "update  <-  matmul");
     expect_no_kernel(text, "plain matmul  <-");
@@ -89,7 +89,7 @@ TEST(Bf16Choice, ProductsGoToTheLibraryWhereBf16Gains) {
 
 TEST(Bf16Choice, AndAreF32WhereItDoesNot) {
   const Bf16As processor(Bf16::amx_refused);
-  const std::string text = planned(Step{});
+  const std::string text = planned(MixedStep{});
   expect_kernel(text, "matmul+sgd_update  <-  matmul(f32");
   expect_no_kernel(text, "matmul(bf16");
 }
@@ -98,18 +98,18 @@ TEST(Bf16Choice, AndAreF32WhereItDoesNot) {
 TEST(Bf16Choice, AShortProductIsStillFusedWithItsUpdate) {
   {
     const Bf16As processor(Bf16::amx);
-    expect_kernel(planned(Step{.batch = 16}), "matmul+cast+sgd_update  <-  matmul(bf16");
-    expect_kernel(planned(Step{.batch = 64}), "matmul+cast+sgd_update: oneDNN's tiles take");
+    expect_kernel(planned(MixedStep{.batch = 16}), "matmul+cast+sgd_update  <-  matmul(bf16");
+    expect_kernel(planned(MixedStep{.batch = 64}), "matmul+cast+sgd_update: oneDNN's tiles take");
   }
   const Bf16As processor(Bf16::avx512);
-  expect_no_kernel(planned(Step{.batch = 16}), "+cast+");
+  expect_no_kernel(planned(MixedStep{.batch = 16}), "+cast+");
 }
 
 TEST(Bf16Choice, WhatIsFusedGivesTheSame) {
   const Bf16As processor(Bf16::amx);
   for (const Rule& rule : rules()) {
     SCOPED_TRACE(rule.kernel);
-    const Step step{.rule = &rule};
+    const MixedStep step{.rule = &rule};
     expect_kernel(checked(step.function(), step.inputs(), 0.02), "matmul+cast+" + std::string(rule.kernel).substr(7));
   }
 }
