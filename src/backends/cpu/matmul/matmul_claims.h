@@ -6,10 +6,6 @@
 
 namespace varve::cpu {
 
-inline Transposes transposes_of(const ir::Node& matmul) {
-  return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
-}
-
 // A gradient with the update that takes it.
 void claim_update(const backend::Site& site, std::vector<backend::Claim>& claims);
 

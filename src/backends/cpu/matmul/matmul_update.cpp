@@ -28,22 +28,9 @@ using backend::Site;
 
 constexpr std::size_t kMostOperands = 12;  // of an update
 
-bool is_number(const ir::Value& value) { return is_scalar(value) && value.node->is("fill"); }
-
-std::string refusal_of(const Site& site, const ir::NodePtr& update) {
-  const ir::Value gradient{site.root(), 0};
-  const TensorType& type = gradient.type();
-  if (type.dtype != f32 && type.dtype != f64) return name(type.dtype);
-  if (type.shape.rank() != 2) return "not a matrix";
-  if (update->inputs.size() > kMostOperands) return "too many operands";
-  if (std::count(update->inputs.begin(), update->inputs.end(), gradient) != 1) return "the gradient stands there twice";
-  for (const ir::Value& in : update->inputs) {
-    if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
-    for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
-        return "what it updates is an operand of the gradient";
-  }
-  return "";
+std::string refusal_of(const Site& site, const ir::Node& update) {
+  if (update.inputs.size() > kMostOperands) return "too many operands";
+  return backend::update_refusal(site.node(), update, {site.root(), 0});
 }
 
 // Adam has a special loop. Where its scalars stand: numbers, or operands in memory.
@@ -77,9 +64,8 @@ std::optional<Adam> adam_of(const ir::Node& update) {
   if (is_scalar(in[0]) || is_scalar(in[2]) || is_scalar(in[3])) return std::nullopt;  // moments of a first step: 0
   int operand = 5;
   for (std::size_t i = 0; i < adam.scalars.size(); ++i) {
-    const ir::Value& scalar = in[i + 4];
-    if (is_number(scalar))
-      adam.scalars[i].number = static_cast<float>(scalar.node->attrs.number("value"));
+    if (const auto number = backend::number_of(in[i + 4]))
+      adam.scalars[i].number = static_cast<float>(*number);
     else
       adam.scalars[i].operand = operand++;
   }
@@ -199,8 +185,8 @@ class PieceUpdate {
 
 // w - rate · (g + 0 · w), with rate a scalar in memory.
 bool is_plain_step(const ir::Node& update) {
-  return update.is("sgd_update") && is_number(update.inputs[3]) && update.inputs[3].node->attrs.number("value") == 0 &&
-         !is_number(update.inputs[2]) && update.types[0].dtype == f32;
+  return update.is("sgd_update") && backend::number_of(update.inputs[3]) == 0.0 &&
+         !backend::number_of(update.inputs[2]) && update.types[0].dtype == f32;
 }
 
 Prepared prepare_step(const Product& product, const Setting& setting) {
@@ -245,19 +231,14 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   if (!update || update->op->family != "optimizer" || !update->op->elementwise()) return;
   const std::string kernel = cat("matmul+", update->op->name);
   if (!lever("update-in-gemm")) return claims.push_back(Claim::no(kernel, kLeftOut));
-  if (const std::string refusal = refusal_of(site, update); !refusal.empty()) {
+  if (const std::string refusal = refusal_of(site, *update); !refusal.empty()) {
     claims.push_back(Claim::no(kernel, refusal));
     return;
   }
   const backend::UpdateFormula formula = backend::formula_of(*update, gradient);
   Claim claim = Claim::of(kernel, site.root(), prepare_for(site, *update, formula));
-  claim.nodes.push_back(update);
   claim.memory = {Memory::strided, Memory::strided};
-  claim.inputs.insert(claim.inputs.end(), formula.inputs.begin(), formula.inputs.end());
-  claim.outputs.clear();
-  for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({update, static_cast<int>(o)});
-  claim.in_place.clear();
-  for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
+  backend::cover_update(claim, update, formula);
   claims.push_back(std::move(claim));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backend/axes.h"
 #include "backends/cuda/device/context.h"
 
 namespace varve::cuda {
@@ -56,22 +57,9 @@ class Axes {
   }
 
  private:
-  bool outer(std::size_t a, std::size_t b) const {  // whether axis a should lie outside axis b
-    for (auto operand = plan_.operands.rbegin(); operand != plan_.operands.rend(); ++operand) {
-      const std::int64_t sa = std::abs(operand->strides[a]), sb = std::abs(operand->strides[b]);
-      if (sa != 0 && sb != 0 && sa != sb) return sa > sb;
-    }
-    return a < b;
-  }
-
   void permute(const std::vector<std::size_t>& order) {
-    const auto pick = [&order](auto& values) {
-      const auto old = values;
-      values.clear();
-      for (const std::size_t i : order) values.push_back(old[i]);
-    };
-    pick(plan_.axes);
-    for (GroupOperand& operand : plan_.operands) pick(operand.strides);
+    backend::permute(plan_.axes, order);
+    for (GroupOperand& operand : plan_.operands) backend::permute(operand.strides, order);
   }
 
   void drop_ones() {
@@ -82,13 +70,9 @@ class Axes {
   }
 
   void sort() {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < plan_.axes.size(); ++i) {  // insertion: the comparison is not transitive
-      std::size_t place = order.size();
-      while (place > 0 && !outer(order[place - 1], i)) --place;
-      order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), i);
-    }
-    permute(order);
+    std::vector<const Ints*> strides;
+    for (const GroupOperand& operand : plan_.operands) strides.push_back(&operand.strides);
+    permute(backend::outer_first(plan_.axes.size(), strides));
   }
 
   bool joinable(std::size_t a) const {  // axis a with a + 1

@@ -159,7 +159,7 @@ struct TableGradient {
   bool steps() const {
     return next && next->is("sgd_update") && next->inputs[1] == ir::Value{grad, 0} &&
            next->inputs[0].type() == grad->types[0] && next->inputs[0] != next->inputs[1] &&
-           match::is_scalar(next->inputs[2]) && match::number_of(next->inputs[3]) == 0.0;
+           backend::is_scalar(next->inputs[2]) && backend::number_of(next->inputs[3]) == 0.0;
   }
 };
 
@@ -252,7 +252,7 @@ Claim claim_gradient(const Site& site, const TableGradient& g, bool with_next, b
     s.x = input(s.steps ? g.next->inputs[0] : *g.added(site));
     claim.in_place = {{0, s.x}};
     if (s.steps) {
-      if (const auto rate = match::number_of(g.next->inputs[2]))
+      if (const auto rate = backend::number_of(g.next->inputs[2]))
         s.known_rate = *rate;
       else
         s.rate_at = input(g.next->inputs[2]);

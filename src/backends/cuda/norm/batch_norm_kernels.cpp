@@ -117,7 +117,7 @@ void NormForwardKernel::run(const NormForward& args, void* scratch) const {
 
 // ---- gradient
 
-NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormSource& source) : cut(shape, vec) {
+NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormGradient& source) : cut(shape, vec) {
   const Constants whole{{"PASSING", cat(static_cast<int>(source.passing))}, {"MORE", flag(source.more)}};
   const Constants nothing{{"PASSING", "0"}, {"MORE", "0"}};  // what has passed is read back as it is
   Constants first = whole, second = source.passes ? nothing : whole;
@@ -128,7 +128,7 @@ NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const Norm
   apply = Function("bn_grad_apply", text_of("norm/batch_norm_backward.cu", shape, cut, second), begin);
 }
 
-void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& source, const NormBackward& args,
+void NormBackwardKernel::Variant::run(const NormShape& shape, const NormGradient& source, const NormBackward& args,
                                       void* scratch) const {
   const Launch launch{.grid = cut.blocks(), .block = kThreads};
   sums(launch, args.x, args.dy, args.more, args.y, args.mean, args.var, args.scale, args.shift, args.passed, scratch,
@@ -138,7 +138,7 @@ void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& 
         args.again, bands(shape, cut), shape.channels, shape.epsilon);
 }
 
-NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormSource& source)
+NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormGradient& source)
     : shape_(shape), source_(source), scalar_(shape, 1, source), vector_(vector_variant<Variant>(shape, source)) {}
 
 std::size_t NormBackwardKernel::scratch_bytes() const {

@@ -81,7 +81,7 @@ void claim_sum_with_norm(const Site& site, std::vector<Claim>& claims) {
   claim.nodes = {site.root(), found};
   claim.inputs = add.inputs;
   for (std::size_t i = 1; i < found->inputs.size(); ++i) {
-    if (match::is_computed_from(found->inputs[i], &add)) return;
+    if (backend::depends_on(found->inputs[i], &add)) return;
     claim.inputs.push_back(found->inputs[i]);
   }
   claim.outputs = {sum};
@@ -148,7 +148,7 @@ std::optional<Addition> addition_after(const Site& site) {
   const ir::NodePtr add = site.sole_user(dx);
   if (!add || !add->is("add") || add->types[0] != dx.type()) return std::nullopt;
   const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
-  if (other == dx || other.type() != dx.type() || match::is_computed_from(other, &site.node())) return std::nullopt;
+  if (other == dx || other.type() != dx.type() || backend::depends_on(other, &site.node())) return std::nullopt;
   return Addition{add, other};
 }
 
@@ -160,7 +160,7 @@ std::vector<ir::NodePtr> column_sum_after(const Site& site, const ir::Value& val
       if (!found.empty()) return found;
     }
     if (!use.user->is("sum") || use.user->attrs.ints("axes") != Ints{0} || use.user->types[0].shape.rank() != 1 ||
-        !match::is_matrix_of(seen, value, matrix_of(value.type().shape).rows))
+        !backend::is_rows_of(seen, value, 0, matrix_of(value.type().shape).rows))
       continue;
     const ir::NodePtr cast = site.sole_user({use.user, 0});
     if (cast && cast->is("cast") && is_floating(cast->types[0].dtype)) return {use.user, cast};
