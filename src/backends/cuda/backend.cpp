@@ -53,7 +53,7 @@ class CudaBackend final : public backend::Backend {
   backend::Claim claim_together(const std::vector<backend::Group>& groups) const override {
     return offer_groups(groups);
   }
-  bool writes_again() const override { return true; }
+  bool recomputes() const override { return true; }
   backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override {
     return prepare_strided_copy(from, to);
   }

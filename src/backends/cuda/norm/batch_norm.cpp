@@ -101,7 +101,7 @@ Claim forward_claim(const Site& site, const Forward& with) {
     claim.inputs.insert(claim.inputs.end(), {with.other->inputs[1], with.other->inputs[2]});
     claim.outputs.insert(claim.outputs.end(), {{with.other, 1}, {with.other, 2}});
   }
-  if (with.relu && has_bytes_of_signs(site.node().inputs[0].type())) claim.writes_signs = 0;
+  if (with.relu && has_bytes_of_signs(site.node().inputs[0].type())) claim.sign_bits.output = 0;
   return claim;
 }
 
@@ -156,8 +156,8 @@ Claim backward_claim(const Site& site, const NormSource& with) {
   };
   Claim claim = Claim::of(cat("cuda batch_norm gradient", with.text()), site.root(), prepare);
   with.cover(claim);
-  if (source.passing == Passing::output && has_bytes_of_signs(site.node().inputs[0].type())) claim.reads_signs = 5;
-  if (with.recomputes) claim.again = with.nodes.front()->inputs[0];
+  if (source.passing == Passing::output && has_bytes_of_signs(site.node().inputs[0].type())) claim.sign_bits.input = 5;
+  if (with.recomputes) claim.recomputes = with.nodes.front()->inputs[0];
   return claim;
 }
 
