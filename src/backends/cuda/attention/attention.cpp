@@ -173,7 +173,7 @@ Claim gradient_claim(const Site& site, const char* more, backend::Prepare prepar
   return claim;
 }
 
-void claim_gradient(const Site& site, std::vector<Claim>& claims) {
+void claim_attention_grad(const Site& site, std::vector<Claim>& claims) {
   const ir::Node& node = site.node();
   const std::string refusal = refusal_of(node);
   if (!refusal.empty()) return claims.push_back(Claim::no("heads attention_grad", refusal));
@@ -203,7 +203,7 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
 
 void add_attention_claims(ClaimMap& map) {
   map["attention"].push_back(claim_attention);
-  map["attention_grad"].push_back(claim_gradient);
+  map["attention_grad"].push_back(claim_attention_grad);
 }
 
 }  // namespace varve::cuda

@@ -5,6 +5,7 @@
 #include "backends/cuda/claims.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/function.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/matmul/matmul_match.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -57,8 +58,6 @@ struct ClassLoss {
                                            {"EACH", each ? "1" : "0"}})};
   }
 };
-
-bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 Prepared prepare_class_loss(const ClassLoss& l) {
   const Function wide("class_loss", l.text(l.vector())), one("class_loss", l.text(1), Begin::when_started),

@@ -187,7 +187,7 @@ void claim_loss(const Site& site, std::vector<Claim>& claims) {
   offer(nullptr, std::nullopt, site, claims);
 }
 
-void claim_gradient(const Site& site, std::vector<Claim>& claims) {
+void claim_loss_gradient(const Site& site, std::vector<Claim>& claims) {
   if (const std::string refusal = refusal_of(site); !refusal.empty())
     return claims.push_back(Claim::no("rows cross_entropy gradient", refusal));
   Loss loss(site.node());
@@ -203,7 +203,7 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
 
 void add_row_loss_claims(ClaimMap& map) {
   map["softmax_cross_entropy"].push_back(claim_loss);
-  map["softmax_cross_entropy_grad"].push_back(claim_gradient);
+  map["softmax_cross_entropy_grad"].push_back(claim_loss_gradient);
 }
 
 }  // namespace varve::cuda

@@ -54,14 +54,14 @@ struct Scalar {
   const void* address(const RunArgs& args) const { return operand < 0 ? nullptr : args.in[operand]; }
 };
 
-struct Step {
+struct SgdStep {
   Scalar rate, decay;
   bool known() const { return rate.operand < 0 && decay.operand < 0; }
 };
 
 // Of a plain step: operands of the claim are the factors, the weights, and those of its scalars that are no numbers.
-Step step_of(const ir::Node& update) {
-  Step step;
+SgdStep step_of(const ir::Node& update) {
+  SgdStep step;
   int operand = 3;
   for (const auto& [scalar, input] : {std::pair{&step.rate, std::size_t{2}}, {&step.decay, std::size_t{3}}}) {
     const auto number = backend::number_of(update.inputs[input]);
@@ -77,7 +77,7 @@ bool is_plain(const ir::Node& update) {
 
 constexpr std::size_t kScaleBytes = 256;  // before the product's scratch memory
 
-Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
+Prepared prepare_step(const SgdStep& step, const UpdateSpec& spec, DType dtype) {
   const Gemm gemm({.product = spec.product,
                    .in = spec.in,
                    .out = dtype,
@@ -125,7 +125,7 @@ Prepared prepare_tma_update(const UpdateSpec& spec) {
 // The candidates that there may be, of which the fastest is taken.
 struct UpdateCandidates {
   UpdateSpec spec;
-  Step step;
+  SgdStep step;
   bool kernel = false, gemm = false;  // by a plain kernel, and as one product that adds to the weights
   Transposes transposes = {};
   std::vector<std::pair<int, int>> in_place = {};  // of the claim

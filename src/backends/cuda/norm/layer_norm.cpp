@@ -94,11 +94,11 @@ void claim_sum_with_norm(const Site& site, std::vector<Claim>& claims) {
 // ---- gradient of layer norm, and of what runs beside it: the two are added on the way
 
 // How the rows of a gradient are shared: each block has the column sums of its rows.
-struct Sharing {
+struct RowSharing {
   Team team;
   std::int64_t blocks = 1;
 
-  explicit Sharing(const Norm& norm) : team(team_for(norm.matrix, norm.dtype, 32)) {
+  explicit RowSharing(const Norm& norm) : team(team_for(norm.matrix, norm.dtype, 32)) {
     // Four arrays are in registers.
     constexpr int kMany = 16, kFewThreads = 256, kThreads = 512;
     const bool many = team.items * team.vector > (norm.dtype == f64 ? kMany / 2 : kMany);
@@ -120,7 +120,7 @@ struct Sharing {
 
 // Inputs: x, dy, gain, mean, rstd, and what is added to dx. Outputs: dx, dgain, dbias, and the columns of dx.
 Prepared make_norm_grad(const Norm& norm) {
-  const Sharing sharing(norm);
+  const RowSharing sharing(norm);
   const KernelText text = norm.text("norm/layer_norm_grad.cu", sharing.team);
   const Function rows("layer_norm_grad", text), columns("layer_norm_grad_columns", text);
   const std::size_t shared = sharing.shared(norm);
@@ -190,7 +190,7 @@ Claim norm_grad_claim(const Site& site, Norm norm, const std::optional<Addition>
 void claim_norm_grad(const Site& site, std::vector<Claim>& claims) {
   const TensorType& type = site.node().types[0];
   std::string refusal = row_refusal(type);
-  if (refusal.empty() && Sharing(Norm(site.node())).team.items == 0) refusal = "long rows";
+  if (refusal.empty() && RowSharing(Norm(site.node())).team.items == 0) refusal = "long rows";
   if (!refusal.empty()) return claims.push_back(Claim::no("rows layer_norm_grad", refusal));
   const Norm norm(site.node());
   const std::optional<Addition> addition = addition_after(site);
