@@ -87,6 +87,7 @@ Claim dense_claim(const Site& site, const Followers& with) {
       [dense = Dense{transposes_of(site.node()), Epilogue(with)}](
           const std::vector<Port>& in, const std::vector<Port>& out) { return prepare_dense(in, out, dense); });
   claim.memory = {Memory::strided, Memory::strided};
+  if (site.node().types[0].dtype == bf16 && has_tiles()) claim.cost = tile_seconds(product_size(site.node()));
   with.cover(claim);
   return claim;
 }

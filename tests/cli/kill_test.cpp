@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "fit_helpers.h"
+#include "train/fit_helpers.h"
 
 extern char** environ;
 
