@@ -41,12 +41,7 @@ class CpuBackend final : public backend::Backend {
   bool gains_from(DType dtype) const override { return dtype != bf16 || (lever("bf16") && gains_from_bf16()); }
 
   std::vector<backend::Claim> claims(const backend::Site& site) const override {
-    std::vector<backend::Claim> result;
-    const auto known = claim_map().find(site.node().op->name);
-    if (known != claim_map().end())
-      for (const ClaimFn& claim : known->second) claim(site, result);
-    if (result.empty()) result.push_back(backend::Claim::no("cpu", "no kernel for this operator"));
-    return result;
+    return backend::claims_of(claim_map(), site, "cpu");
   }
 
   backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }

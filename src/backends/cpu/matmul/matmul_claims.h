@@ -7,10 +7,6 @@
 
 namespace varve::cpu {
 
-inline Transposes transposes_of(const ir::Node& matmul) {
-  return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
-}
-
 ProductSize product_size(const ir::Node& matmul);
 
 // A gradient with the update that takes it.

@@ -28,8 +28,6 @@ using backend::Site;
 
 constexpr std::size_t kMostOperands = 12;  // of an update
 
-bool is_number(const ir::Value& value) { return is_scalar(value) && value.node->is("fill"); }
-
 // What an update takes of a product: the result, or that of bf16 in the type of the weights.
 struct Taken {
   ir::NodePtr cast, update;  // null: none
@@ -48,20 +46,9 @@ Taken taken_from(const Site& site) {
 }
 
 std::string refusal_of(const Site& site, const Taken& taken) {
-  const ir::Value& gradient = taken.gradient;
-  const ir::NodePtr& update = taken.update;
-  const TensorType& type = gradient.type();
-  if (type.dtype != f32 && type.dtype != f64) return name(type.dtype);
-  if (type.shape.rank() != 2) return "not a matrix";
-  if (update->inputs.size() > kMostOperands) return "too many operands";
-  if (std::count(update->inputs.begin(), update->inputs.end(), gradient) != 1) return "the gradient stands there twice";
-  for (const ir::Value& in : update->inputs) {
-    if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
-    for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
-        return "what it updates is an operand of the gradient";
-  }
-  if (!taken.cast) return "";
+  if (taken.update->inputs.size() > kMostOperands) return "too many operands";
+  std::string refusal = backend::update_refusal(site.node(), *taken.update, taken.gradient);
+  if (!refusal.empty() || !taken.cast) return refusal;
   const double read_again = static_cast<double>(site.node().types[0].bytes());  // by the update
   return tiles_refusal({product_size(site.node())}, read_again);
 }
@@ -97,9 +84,8 @@ std::optional<Adam> adam_of(const ir::Node& update) {
   if (is_scalar(in[0]) || is_scalar(in[2]) || is_scalar(in[3])) return std::nullopt;  // moments of a first step: 0
   int operand = 5;
   for (std::size_t i = 0; i < adam.scalars.size(); ++i) {
-    const ir::Value& scalar = in[i + 4];
-    if (is_number(scalar))
-      adam.scalars[i].number = static_cast<float>(scalar.node->attrs.number("value"));
+    if (const auto number = backend::number_of(in[i + 4]))
+      adam.scalars[i].number = static_cast<float>(*number);
     else
       adam.scalars[i].operand = operand++;
   }
@@ -219,8 +205,8 @@ class PieceUpdate {
 
 // w - rate · (g + 0 · w), with rate a scalar in memory.
 bool is_plain_step(const ir::Node& update) {
-  return update.is("sgd_update") && is_number(update.inputs[3]) && update.inputs[3].node->attrs.number("value") == 0 &&
-         !is_number(update.inputs[2]) && update.types[0].dtype == f32;
+  return update.is("sgd_update") && backend::number_of(update.inputs[3]) == 0.0 &&
+         !backend::number_of(update.inputs[2]) && update.types[0].dtype == f32;
 }
 
 Prepared prepare_step(const Product& product, DType factors, const Setting& setting) {
@@ -273,13 +259,8 @@ void claim_update(const Site& site, std::vector<Claim>& claims) {
   const backend::UpdateFormula formula = backend::formula_of(*update, taken.gradient);
   Claim claim = Claim::of(kernel, site.root(), prepare_for(site, *update, formula));
   if (taken.cast) claim.nodes.push_back(taken.cast);
-  claim.nodes.push_back(update);
   claim.memory = {Memory::strided, Memory::strided};
-  claim.inputs.insert(claim.inputs.end(), formula.inputs.begin(), formula.inputs.end());
-  claim.outputs.clear();
-  for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({update, static_cast<int>(o)});
-  claim.in_place.clear();
-  for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
+  backend::cover_update(claim, update, formula);
   claims.push_back(std::move(claim));
 }
 

@@ -2,12 +2,11 @@
 // the largest tensors of a small layer by far, 4·H wide for every step of every sequence: a kernel that multiplies by
 // the input's weights itself never writes them. Worth it while all weights stay in a core's cache; larger ones are
 // better multiplied for all steps at once.
+#include "backend/match.h"
 #include "backends/cpu/recurrent/lstm.h"
 
 #include <limits>
 
-#include "backends/cpu/common/match.h"
-#include "backends/cpu/common/reach.h"
 #include "backends/cpu/index/index_add.h"
 #include "backends/cpu/matmul/matmul_claims.h"
 #include "base/text.h"
@@ -15,9 +14,16 @@
 namespace varve::cpu {
 namespace {
 
+using backend::behind_views;
+using backend::bias_after;
+using backend::BiasAdd;
 using backend::Claim;
+using backend::depends_on;
+using backend::is_rows_of;
 using backend::Memory;
 using backend::Port;
+using backend::Reader;
+using backend::readers_of;
 using backend::Site;
 
 constexpr std::int64_t kMostWeightBytes = 512 << 10;  // stay in a core's second-level cache

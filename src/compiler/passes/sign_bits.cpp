@@ -6,7 +6,7 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kLeastBytesOfSigns = std::size_t{1} << 18;  // less stays in the cache
+constexpr std::size_t kLeastBytes = std::size_t{1} << 18;  // less stays in the cache
 
 std::vector<TensorType> shape_of_bits(const Call& call) {
   const std::int64_t count = call.in[0].shape.numel();
@@ -27,7 +27,7 @@ const OpRecord& sign_bits_op() {
 }
 
 // Of a value that a kernel writes, by the same kernel.
-ir::Value signs_of(const ir::Value& value) {
+ir::Value sign_bits_of(const ir::Value& value) {
   const ir::NodePtr node = ir::make_node(sign_bits_op(), {value}, {}, {{u8, {value.type().shape.numel() / 8}}});
   node->origin = value.node->origin;
   return {node, 0};
@@ -35,25 +35,25 @@ ir::Value signs_of(const ir::Value& value) {
 
 }  // namespace
 
-void read_signs(Draft& draft) {
+void pass_sign_bits(Draft& draft) {
   std::unordered_map<ir::Value, std::size_t, ir::ValueHash> writers;
   for (std::size_t u = 0; u < draft.units.size(); ++u)
-    if (const backend::Claim& claim = draft.units[u].claim; claim.writes_signs >= 0)
-      writers[claim.outputs[static_cast<std::size_t>(claim.writes_signs)]] = u;
+    if (const backend::Claim& claim = draft.units[u].claim; claim.sign_bits.output >= 0)
+      writers[claim.outputs[static_cast<std::size_t>(claim.sign_bits.output)]] = u;
   std::unordered_map<ir::Value, ir::Value, ir::ValueHash> written;
   for (Unit& reader : draft.units) {
-    if (reader.claim.reads_signs < 0) continue;
-    ir::Value& input = reader.claim.inputs[static_cast<std::size_t>(reader.claim.reads_signs)];
+    if (reader.claim.sign_bits.input < 0) continue;
+    ir::Value& input = reader.claim.inputs[static_cast<std::size_t>(reader.claim.sign_bits.input)];
     const auto writer = writers.find(input);
-    if (writer == writers.end() || input.type().bytes() < kLeastBytesOfSigns) continue;
-    const auto [signs, is_new] = written.try_emplace(input);
+    if (writer == writers.end() || input.type().bytes() < kLeastBytes) continue;
+    const auto [bits, is_new] = written.try_emplace(input);
     if (is_new) {
-      signs->second = signs_of(input);
-      draft.units[writer->second].claim.outputs.push_back(signs->second);
+      bits->second = sign_bits_of(input);
+      draft.units[writer->second].claim.outputs.push_back(bits->second);
       draft.explain += cat(input.node->op->name, " ", input.type().str(), " of '", input.node->origin.path,
                            "' is read as bits in the backward pass\n");
     }
-    input = signs->second;
+    input = bits->second;
   }
 }
 

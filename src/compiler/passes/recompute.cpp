@@ -9,19 +9,19 @@
 namespace varve::compiler {
 namespace {
 
-constexpr std::size_t kLeastBytesAgain = std::size_t{1} << 18;  // less is not worth the write
-constexpr std::size_t kLeastBetween = 4;                        // kernels for which it would be kept at least,
-constexpr std::size_t kLeastShare = 8;                          // and one of so many kernels of the program
+constexpr std::size_t kLeastRecomputedBytes = std::size_t{1} << 18;  // less is not worth the write
+constexpr std::size_t kLeastBetween = 4;                             // kernels for which it would be kept at least,
+constexpr std::size_t kLeastShare = 8;                               // and one of so many kernels of the program
 
-class WritingAgain {
+class Recomputation {
  public:
-  WritingAgain(Draft& draft, Clusters& clusters);
+  Recomputation(Draft& draft, Clusters& clusters);
 
   void run() {
     for (std::size_t c = 0; c < c_.all.size(); ++c)
       for (const ir::Value& value : computable_in(static_cast<int>(c))) consider(units() + c, value);
     for (std::size_t u = 0; u < units(); ++u)
-      if (draft_.units[u].claim.again.node) consider(u, draft_.units[u].claim.again);
+      if (draft_.units[u].claim.recomputes.node) consider(u, draft_.units[u].claim.recomputes);
   }
 
  private:
@@ -43,7 +43,7 @@ class WritingAgain {
   std::unordered_set<ir::Value, ir::ValueHash> kept_;  // to the end, or written again already
 };
 
-WritingAgain::WritingAgain(Draft& draft, Clusters& clusters) : draft_(draft), c_(clusters) {
+Recomputation::Recomputation(Draft& draft, Clusters& clusters) : draft_(draft), c_(clusters) {
   waits_for_.resize(units() + c_.all.size());
   for (const ir::Value& output : draft_.graph.outputs) kept_.insert(source(output));
   for (std::size_t u = 0; u < units(); ++u)
@@ -60,7 +60,7 @@ WritingAgain::WritingAgain(Draft& draft, Clusters& clusters) : draft_(draft), c_
     }
 }
 
-std::vector<ir::Value> WritingAgain::inputs_of(const Cluster& cluster) const {
+std::vector<ir::Value> Recomputation::inputs_of(const Cluster& cluster) const {
   std::vector<int> nodes = cluster.members;
   nodes.insert(nodes.end(), cluster.copies.begin(), cluster.copies.end());
   return c_.inputs_of(nodes);
@@ -68,7 +68,7 @@ std::vector<ir::Value> WritingAgain::inputs_of(const Cluster& cluster) const {
 
 // Results of other groups that follow, element by element, from what this group reads. Not from inputs of the program:
 // copies of weights in another type would wait for their update.
-std::vector<ir::Value> WritingAgain::computable_in(int index) const {
+std::vector<ir::Value> Recomputation::computable_in(int index) const {
   const Cluster& host = c_.all[static_cast<std::size_t>(index)];
   const std::vector<ir::Value> inputs = inputs_of(host);
   const auto known = [&](const ir::Value& value) {
@@ -91,7 +91,7 @@ std::vector<ir::Value> WritingAgain::computable_in(int index) const {
 }
 
 // The kernels that this one must wait for.
-std::vector<bool> WritingAgain::before(std::size_t kernel) const {
+std::vector<bool> Recomputation::before(std::size_t kernel) const {
   std::vector<bool> seen(waits_for_.size(), false);
   std::vector<std::size_t> stack{kernel};
   while (!stack.empty()) {
@@ -108,8 +108,8 @@ std::vector<bool> WritingAgain::before(std::size_t kernel) const {
 
 // Readers that the host waits for have the value as it was first written, all others as the host writes it: they come
 // after the host, which cannot make it wait for itself.
-void WritingAgain::consider(std::size_t host, const ir::Value& value) {
-  if (kept_.count(value) || value.type().bytes() < kLeastBytesAgain || !writer_.count(value)) return;
+void Recomputation::consider(std::size_t host, const ir::Value& value) {
+  if (kept_.count(value) || value.type().bytes() < kLeastRecomputedBytes || !writer_.count(value)) return;
   const std::vector<bool> earlier = before(host);
   const auto count = [](const std::vector<bool>& kernels) { return std::count(kernels.begin(), kernels.end(), true); };
   std::vector<std::size_t> late;
@@ -136,7 +136,7 @@ void WritingAgain::consider(std::size_t host, const ir::Value& value) {
                         "' is computed again in the backward pass\n");
 }
 
-ir::Value WritingAgain::add_output(std::size_t host, const ir::Value& value, const std::vector<std::size_t>& readers) {
+ir::Value Recomputation::add_output(std::size_t host, const ir::Value& value, const std::vector<std::size_t>& readers) {
   const ir::NodePtr node = ir::with_inputs(*value.node, value.node->inputs);
   const ir::Value again{node, value.index};
   if (is_cluster(host)) {
@@ -162,13 +162,13 @@ ir::Value moved(const ir::Value& view, const ir::Value& from, const ir::Value& t
   return {ir::with_inputs(*view.node, std::move(inputs)), view.index};
 }
 
-void WritingAgain::redirect(std::size_t reader, const ir::Value& value, const ir::Value& again) {
+void Recomputation::redirect(std::size_t reader, const ir::Value& value, const ir::Value& again) {
   for (ir::Value& input : draft_.units[reader].claim.inputs)
     if (source(input) == value) input = moved(input, value, again);
 }
 
 }  // namespace
 
-void write_again(Draft& draft, Clusters& clusters) { WritingAgain(draft, clusters).run(); }
+void recompute(Draft& draft, Clusters& clusters) { Recomputation(draft, clusters).run(); }
 
 }  // namespace varve::compiler

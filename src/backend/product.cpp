@@ -1,14 +1,13 @@
-#include "backends/cpu/matmul/product.h"
+#include "backend/product.h"
 
-#include <array>
 #include <utility>
 
-namespace varve::cpu {
+namespace varve::backend {
 namespace {
 
 // The matrix that stands in the last two axes. Axes that the batch has and the operand lacks, or has with size 1,
 // repeat.
-MatrixStrides matrix_of(const backend::Port& port, int batch_rank, bool transposed) {
+MatrixStrides matrix_of(const Port& port, int batch_rank, bool transposed) {
   const Shape& shape = port.type.shape;
   const Ints& strides = port.layout.strides;
   const auto rank = static_cast<std::size_t>(shape.rank());
@@ -20,30 +19,28 @@ MatrixStrides matrix_of(const backend::Port& port, int batch_rank, bool transpos
   return matrix;
 }
 
-// Axes of size 1 go; neighbours that all three operands walk as one axis become one.
+}  // namespace
+
 void merge_batch_axes(Product& p) {
   Product merged = p;
   merged.batch.clear();
-  const auto sides = [](Product& q) { return std::array<MatrixStrides*, 3>{&q.a, &q.b, &q.c}; };
-  for (MatrixStrides* side : sides(merged)) side->batch.clear();
+  for (MatrixStrides* side : merged.sides()) side->batch.clear();
   for (std::size_t axis = 0; axis < p.batch.size(); ++axis) {
     const std::int64_t size = p.batch[axis];
     if (size == 1) continue;
     bool joins = !merged.batch.empty();
     for (std::size_t s = 0; joins && s < 3; ++s)
-      joins = sides(merged)[s]->batch.back() == sides(p)[s]->batch[axis] * size;
+      joins = merged.sides()[s]->batch.back() == p.sides()[s]->batch[axis] * size;
     if (!joins) merged.batch.push_back(1);
     merged.batch.back() *= size;
     for (std::size_t s = 0; s < 3; ++s) {
-      Ints& strides = sides(merged)[s]->batch;
+      Ints& strides = merged.sides()[s]->batch;
       if (!joins) strides.push_back(0);
-      strides.back() = sides(p)[s]->batch[axis];
+      strides.back() = p.sides()[s]->batch[axis];
     }
   }
   p = std::move(merged);
 }
-
-}  // namespace
 
 std::int64_t MatrixStrides::offset(const Ints& sizes, std::int64_t index) const {
   std::int64_t at = 0;
@@ -63,7 +60,7 @@ std::int64_t Product::count() const {
   return count;
 }
 
-Product product_of(const backend::Port& a, const backend::Port& b, const backend::Port& c, Transposes transposes) {
+Product product_of(const Port& a, const Port& b, const Port& c, Transposes transposes) {
   const Shape &shape = c.type.shape, &left = a.type.shape;
   const int rank = shape.rank();
   Product p;
@@ -78,4 +75,4 @@ Product product_of(const backend::Port& a, const backend::Port& b, const backend
   return p;
 }
 
-}  // namespace varve::cpu
+}  // namespace varve::backend

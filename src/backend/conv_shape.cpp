@@ -1,9 +1,9 @@
-#include "backends/cuda/conv/conv_shape.h"
+#include "backend/conv_shape.h"
 
-namespace varve::cuda {
+namespace varve::backend {
 namespace {
 
-ConvShape shape_of(const Shape& x, const Shape& w, const Shape& y, const Attrs& attrs) {
+ConvShape conv_shape(const Shape& x, const Shape& w, const Shape& y, const Attrs& attrs) {
   const Ints &stride = attrs.ints("stride"), &padding = attrs.ints("padding"), &dilation = attrs.ints("dilation");
   return {.batch = x[0],
           .groups = attrs.integer("groups"),
@@ -48,7 +48,7 @@ ConvCall conv_call(const ir::Node& node) {
   const Shape& x = pass == ConvPass::input_grad ? out : first;
   const Shape& w = pass == ConvPass::weight_grad ? out : second;
   const Shape& y = pass == ConvPass::forward ? out : pass == ConvPass::input_grad ? first : second;
-  return {pass, shape_of(x, w, y, node.attrs), x.numel() == 0 || w.numel() == 0 || y.numel() == 0};
+  return {pass, conv_shape(x, w, y, node.attrs), x.numel() == 0 || w.numel() == 0 || y.numel() == 0};
 }
 
-}  // namespace varve::cuda
+}  // namespace varve::backend
