@@ -173,7 +173,7 @@ TEST(BatchNorm, GradientMatchesTheTextbook) {
   for (const Matrix shape : kShapes)
     for (const DType dtype : {f32, bf16}) {
       check_backward(shape, dtype, Passing::everywhere, false, false);
-      check_backward(shape, dtype, Passing::again, false, false);
+      check_backward(shape, dtype, Passing::recomputed, false, false);
       check_backward(shape, dtype, Passing::output, false, false);
       check_backward(shape, dtype, Passing::output, false, true);
       check_backward(shape, dtype, Passing::output, true, true);
@@ -185,13 +185,13 @@ TEST(BatchNorm, BitsDoNotDependOnTheNumberOfThreads) {
   Case c({6001, 70}, f32, 3);
   set_threads(1);
   const Result one = forward(c, true, true);
-  const Gradients one_back = backward(c, one, Passing::again, false, false);
+  const Gradients one_back = backward(c, one, Passing::recomputed, false, false);
   for (const int count : {2, 3}) {
     set_threads(count);
     const Result many = forward(c, true, true);
     EXPECT_EQ(many.y.bytes, one.y.bytes);
     EXPECT_EQ(many.var, one.var);
-    const Gradients back = backward(c, many, Passing::again, false, false);
+    const Gradients back = backward(c, many, Passing::recomputed, false, false);
     EXPECT_EQ(back.dx.bytes, one_back.dx.bytes);
     EXPECT_EQ(back.dscale, one_back.dscale);
   }
