@@ -25,10 +25,10 @@ std::shared_ptr<const dnn::Descriptor> h200() {
   return gpu;
 }
 
-struct Sizes {
+struct DnnSizes {
   std::int64_t batch, side, in, out, kernel, stride = 1, before = 0, after = 0, groups = 1;
 };
-ConvShape square(const Sizes& s) {
+ConvShape square(const DnnSizes& s) {
   const std::int64_t side = (s.side + s.before + s.after - s.kernel) / s.stride + 1;
   return {.batch = s.batch,
           .groups = s.groups,
@@ -75,7 +75,7 @@ class Cudnn : public testing::Test {
   std::shared_ptr<const dnn::Descriptor> gpu_;
 };
 
-const std::vector<Sizes> kSizes = {
+const std::vector<DnnSizes> kSizes = {
     {.batch = 64, .side = 224, .in = 3, .out = 64, .kernel = 7, .stride = 2, .before = 3, .after = 3},
     {.batch = 64, .side = 56, .in = 64, .out = 256, .kernel = 1},
     {.batch = 64, .side = 14, .in = 256, .out = 256, .kernel = 3, .before = 1, .after = 1},
@@ -84,7 +84,7 @@ const std::vector<Sizes> kSizes = {
     {.batch = 8, .side = 28, .in = 128, .out = 128, .kernel = 3, .before = 1, .after = 1, .groups = 2}};
 
 TEST_F(Cudnn, PlansEveryPassInEveryType) {
-  for (const Sizes& sizes : kSizes)
+  for (const DnnSizes& sizes : kSizes)
     for (const ConvPass pass : {ConvPass::forward, ConvPass::input_grad, ConvPass::weight_grad})
       for (const DType dtype : {f32, bf16, f16})
         for (const bool tf32 : {false, true}) {
@@ -95,7 +95,7 @@ TEST_F(Cudnn, PlansEveryPassInEveryType) {
 }
 
 TEST_F(Cudnn, PlansBiasAndReluWithTheConvolution) {
-  for (const Sizes& sizes : kSizes)
+  for (const DnnSizes& sizes : kSizes)
     for (const DType dtype : {f32, bf16, f16})
       for (const bool relu : {false, true}) {
         const ConvSpec conv{{ConvPass::forward, square(sizes), false}, dtype, {true, relu}, false};

@@ -19,7 +19,7 @@ using backend::Reduce;
 using Values = std::vector<double>;
 
 // Elements that the layout reaches, from the first on.
-std::int64_t reach(const Port& port) {
+std::int64_t port_reach(const Port& port) {
   std::int64_t last = 0;
   for (int a = 0; a < port.type.shape.rank(); ++a)
     last += (port.type.shape[a] - 1) * port.layout.strides[static_cast<std::size_t>(a)];
@@ -29,7 +29,7 @@ std::int64_t reach(const Port& port) {
 // Memory of the GPU that holds an operand, `shift` elements from its beginning.
 class Memory {
  public:
-  Memory(const Port& port, std::int64_t shift, const Values* values) : port_(port), count_(reach(port)) {
+  Memory(const Port& port, std::int64_t shift, const Values* values) : port_(port), count_(port_reach(port)) {
     const std::size_t bytes = size_of(port.type.dtype);
     std::vector<std::byte> data(static_cast<std::size_t>(count_ + shift + 1) * bytes);
     for (std::int64_t i = 0; values && i < count_; ++i)
@@ -58,7 +58,7 @@ class Memory {
 // As the types store them.
 Values values_for(const Port& port, int seed) {
   Values values;
-  for (std::int64_t i = 0; i < reach(port); ++i) {
+  for (std::int64_t i = 0; i < port_reach(port); ++i) {
     double value = std::sin(static_cast<double>(i * 37 + seed * 101)) * 3;
     if (is_integer(port.type.dtype)) value = std::floor(value * 10);
     if (port.type.dtype == u8 || port.type.dtype == boolean) value = std::fabs(value) > 1 ? 1 : 0;
@@ -69,7 +69,7 @@ Values values_for(const Port& port, int seed) {
   return values;
 }
 
-double fold(Reduce op, double a, double b) {
+double combined(Reduce op, double a, double b) {
   return op == Reduce::sum ? a + b : op == Reduce::prod ? a * b : op == Reduce::max ? std::fmax(a, b) : std::fmin(a, b);
 }
 double neutral(Reduce op) {
@@ -105,7 +105,7 @@ std::vector<Values> expected(const GroupPart& part, const std::vector<Values>& i
       const double value = expr::evaluate(part.group.code, point.data(), static_cast<int>(o));
       const Reduce op = part.group.reduce[o];
       double& to = out[o][static_cast<std::size_t>(op == Reduce::none ? n : kept)];
-      to = op == Reduce::none ? value : fold(op, to, value);
+      to = op == Reduce::none ? value : combined(op, to, value);
     }
   }
   return out;

@@ -7,7 +7,7 @@ namespace {
 
 class CudaMatmul : public OnCuda {};
 
-std::string on_cuda(const Function& f, const Tensors& in, double tolerance = 1e-5) {
+std::string product_on_cuda(const Function& f, const Tensors& in, double tolerance = 1e-5) {
   const Outcome cuda = run_on("cuda", f, in), reference = run_on("reference", f, in);
   EXPECT_EQ(cuda.results.size(), reference.results.size());
   for (std::size_t i = 0; i < cuda.results.size(); ++i)
@@ -21,7 +21,7 @@ TEST_F(CudaMatmul, TakesBiasAndReluAlong) {
     const Tensors in = {values({9, 40}, 1).to(dtype), values({40, 33}, 2).to(dtype), values({33}, 3).to(dtype)};
     const auto product = [](const Tensors& t) { return matmul(t[0], t[1]); };
     const auto check = [&](const Function& f, const std::string& kernel) {
-      expect_kernel(on_cuda(f, in, tolerance), kernel + "  <-");
+      expect_kernel(product_on_cuda(f, in, tolerance), kernel + "  <-");
     };
     check([&](const Tensors& t) { return Tensors{product(t)}; }, "matmul");
     check([&](const Tensors& t) { return Tensors{product(t) + t[2]}; }, "matmul+bias");

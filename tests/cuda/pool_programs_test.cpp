@@ -17,17 +17,17 @@ Function layer(const PoolOptions& options, double rate, bool with_bias = true) {
   };
 }
 
-struct Case {
+struct PoolCase {
   std::string name;
   PoolOptions options;
   Shape image;
   DType dtype = f32;
 };
 
-class CudaMaxPool : public CudaPool, public testing::WithParamInterface<Case> {};
+class CudaMaxPool : public CudaPool, public testing::WithParamInterface<PoolCase> {};
 
 TEST_P(CudaMaxPool, WithItsNeighbours) {
-  const Case& c = GetParam();
+  const PoolCase& c = GetParam();
   const double tolerance = c.dtype == bf16 ? 2e-2 : 1e-5;
   const Tensors in = {values(c.image, 1).to(c.dtype), values({c.image.back()}, 2).to(c.dtype), full_int({}, 7, i64)};
   const std::string dropped = same_as_reference(layer(c.options, 0.25), in, tolerance);
@@ -45,13 +45,14 @@ const PoolOptions kPlain{}, kOverlapping{.window = {3, 3}, .stride = {2, 2}},
 
 INSTANTIATE_TEST_SUITE_P(
     Windows, CudaMaxPool,
-    testing::Values(Case{"plain", kPlain, {3, 8, 6, 8}}, Case{"plainBf16", kPlain, {2, 8, 6, 16}, bf16},
-                    Case{"odd", kPlain, {2, 7, 9, 5}}, Case{"wide", kPlain, {2, 4, 4, 300}},
-                    Case{"overlapping", kOverlapping, {2, 9, 11, 12}},
-                    Case{"overlappingBf16", kOverlapping, {2, 9, 11, 8}, bf16}, Case{"padded", kPadded, {2, 8, 8, 4}},
-                    Case{"everywhere", kEverywhere, {2, 5, 6, 8}}, Case{"gaps", kGaps, {2, 7, 9, 4}},
-                    Case{"hanging", kHanging, {2, 6, 7, 8}}, Case{"double", kOverlapping, {1, 7, 7, 3}, f64},
-                    Case{"many", kPlain, {64, 16, 16, 32}}, Case{"strips", kPadded, {4, 65, 33, 512}}),
+    testing::Values(PoolCase{"plain", kPlain, {3, 8, 6, 8}}, PoolCase{"plainBf16", kPlain, {2, 8, 6, 16}, bf16},
+                    PoolCase{"odd", kPlain, {2, 7, 9, 5}}, PoolCase{"wide", kPlain, {2, 4, 4, 300}},
+                    PoolCase{"overlapping", kOverlapping, {2, 9, 11, 12}},
+                    PoolCase{"overlappingBf16", kOverlapping, {2, 9, 11, 8}, bf16},
+                    PoolCase{"padded", kPadded, {2, 8, 8, 4}}, PoolCase{"everywhere", kEverywhere, {2, 5, 6, 8}},
+                    PoolCase{"gaps", kGaps, {2, 7, 9, 4}}, PoolCase{"hanging", kHanging, {2, 6, 7, 8}},
+                    PoolCase{"double", kOverlapping, {1, 7, 7, 3}, f64}, PoolCase{"many", kPlain, {64, 16, 16, 32}},
+                    PoolCase{"strips", kPadded, {4, 65, 33, 512}}),
     [](const auto& chosen) { return chosen.param.name; });
 
 TEST_F(CudaPool, WindowsOfAnySize) {

@@ -17,7 +17,7 @@ using Back = BackwardOperands;
 
 double sigma(double x) { return 1 / (1 + std::exp(-x)); }
 
-struct Sizes {
+struct CellSizes {
   std::int64_t steps = 0, batch = 0, width = 0;
 };
 
@@ -25,7 +25,7 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Every operand of either pass, by its number; those of the other cells are empty.
 struct Problem {
-  Sizes size;
+  CellSizes size;
   std::int64_t gates = 4, kept = 4;
   bool relu = false;
   std::vector<std::int64_t> lengths;
@@ -126,7 +126,7 @@ void put_row(const Numbers& row, std::int64_t number, Numbers& all) {
   std::copy(row.begin(), row.end(), all.begin() + number * static_cast<std::int64_t>(row.size()));
 }
 
-Problem solve(const CellOffer& offer, const Sizes& size, bool ragged, bool relu) {
+Problem solve(const CellOffer& offer, const CellSizes& size, bool ragged, bool relu) {
   std::mt19937 random(7);
   Problem p{.size = size, .gates = offer.gates, .kept = offer.gates == 1 ? 0 : 4, .relu = relu};
   const std::int64_t places = size.steps * size.batch, width = size.width, columns = p.gates * width;
@@ -186,7 +186,8 @@ std::shared_ptr<ir::Remote> on_gpu(const Numbers& numbers) {
   return on_gpu(all.data(), all.size() * sizeof(Real));
 }
 
-CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor tensor, const RecurrentPlan& chosen) {
+CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, TensorCores tensor,
+                 const RecurrentPlan& chosen) {
   CellCall call{.offer = offer, .dtype = dtype, .lengths = i64, .relu = p.relu};
   call.shape = {.pass = offer.pass,
                 .gates = offer.gates,
@@ -205,7 +206,8 @@ CellCall call_of(const CellOffer& offer, const Problem& p, DType dtype, Tensor t
 }
 
 template <class Real>
-void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen, Tensor tensor = Tensor::none) {
+void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen,
+                  TensorCores tensor = TensorCores::none) {
   if (offer.pass == Pass::backward) offer.out.push_back(Back::kDbias);
   const CellCall call = call_of(offer, p, sizeof(Real) == 8 ? f64 : f32, tensor, chosen);
   const std::vector<Numbers>& operands = offer.pass == Pass::forward ? p.forward : p.backward;
@@ -224,10 +226,10 @@ void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen
   const backend::Prepared prepared = prepare_cell(call);
   const auto scratch = context().allocate(prepared.scratch_bytes);
   for (int run = 0; run < 2; ++run) prepared.kernel->run({in_at.data(), out_at.data(), scratch->address, nullptr});
-  const double tolerance = tensor == Tensor::bf16   ? 2e-2
-                           : tensor != Tensor::none ? 3e-3
-                           : sizeof(Real) == 8      ? 1e-12
-                                                    : 4e-6;
+  const double tolerance = tensor == TensorCores::bf16   ? 2e-2
+                           : tensor != TensorCores::none ? 3e-3
+                           : sizeof(Real) == 8           ? 1e-12
+                                                         : 4e-6;
   for (std::size_t o = 0; o < offer.out.size(); ++o) {
     const Numbers& expected = operands[offer.out[o]];
     std::vector<Real> got(expected.size());
@@ -244,7 +246,7 @@ void expect_right(CellOffer offer, const Problem& p, const RecurrentPlan& chosen
   }
 }
 
-void expect_right_everywhere(const Sizes& size, const std::vector<RecurrentPlan>& plans, bool ragged,
+void expect_right_everywhere(const CellSizes& size, const std::vector<RecurrentPlan>& plans, bool ragged,
                              bool in_double = true) {
   for (const CellOffer& offer : cell_offers()) {
     const Problem p = solve(offer, size, ragged, offer.gates == 1 && ragged);
@@ -273,8 +275,8 @@ TEST(RecurrentKernels, WeightsInSharedMemory) {
   expect_right_everywhere({2, 3, 100}, {{.rows = 4, .lanes = 4, .outputs = 2}}, false, false);
 }
 
-void expect_right_by_tensor_cores(const Sizes& size, const std::vector<RecurrentPlan>& plans, bool ragged,
-                                  Tensor tensor) {
+void expect_right_by_tensor_cores(const CellSizes& size, const std::vector<RecurrentPlan>& plans, bool ragged,
+                                  TensorCores tensor) {
   for (const CellOffer& offer : cell_offers()) {
     const Problem p = solve(offer, size, ragged, offer.gates == 1 && ragged);
     for (RecurrentPlan plan : plans) {
@@ -287,21 +289,22 @@ void expect_right_by_tensor_cores(const Sizes& size, const std::vector<Recurrent
 
 TEST(RecurrentKernels, TensorCores) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
-  expect_right_by_tensor_cores({4, 7, 21}, {{.rows = 4}, {.rows = 8, .split = 2, .strips = 2}}, true, Tensor::tf32);
-  expect_right_by_tensor_cores({3, 19, 37}, {{.rows = 16, .split = 2}}, false, Tensor::bf16);
-  expect_right_by_tensor_cores({3, 9, 20}, {{.rows = 4, .split = 2}, {.rows = 16}}, false, Tensor::f16);
+  expect_right_by_tensor_cores({4, 7, 21}, {{.rows = 4}, {.rows = 8, .split = 2, .strips = 2}}, true,
+                               TensorCores::tf32);
+  expect_right_by_tensor_cores({3, 19, 37}, {{.rows = 16, .split = 2}}, false, TensorCores::bf16);
+  expect_right_by_tensor_cores({3, 9, 20}, {{.rows = 4, .split = 2}, {.rows = 16}}, false, TensorCores::f16);
   expect_right_by_tensor_cores({4, 17, 29}, {{.rows = 8, .group = 2, .split = 2}, {.rows = 8, .group = 4}}, true,
-                               Tensor::tf32);
+                               TensorCores::tf32);
 }
 
 TEST(RecurrentKernels, FragmentsInSharedMemory) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
-  expect_right_by_tensor_cores({2, 5, 100}, {{.rows = 4}}, false, Tensor::tf32);
+  expect_right_by_tensor_cores({2, 5, 100}, {{.rows = 4}}, false, TensorCores::tf32);
 }
 
 TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
   if (has_gpu()) GTEST_SKIP() << "its kernels are compiled when they run";
-  const auto expect_to_compile = [](const CellOffer& offer, const Sizes& size, DType dtype, Tensor tensor) {
+  const auto expect_to_compile = [](const CellOffer& offer, const CellSizes& size, DType dtype, TensorCores tensor) {
     CellCall call{.offer = offer, .dtype = dtype, .lengths = i32};
     call.shape = {.pass = offer.pass,
                   .gates = offer.gates,
@@ -317,13 +320,13 @@ TEST(RecurrentKernels, CompileForEveryKindOfGpu) {
       EXPECT_FALSE(compile(cell_text(call), arch).empty()) << offer.op << " " << name(dtype);
   };
   for (const CellOffer& offer : cell_offers()) {
-    for (const DType dtype : {f32, f64}) expect_to_compile(offer, {3, 5, 17}, dtype, Tensor::none);
-    expect_to_compile(offer, {32, 128, 256}, bf16, Tensor::bf16);
-    expect_to_compile(offer, {32, 128, 256}, f32, Tensor::tf32);
+    for (const DType dtype : {f32, f64}) expect_to_compile(offer, {3, 5, 17}, dtype, TensorCores::none);
+    expect_to_compile(offer, {32, 128, 256}, bf16, TensorCores::bf16);
+    expect_to_compile(offer, {32, 128, 256}, f32, TensorCores::tf32);
   }
-  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, Tensor::tf32);
-  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, Tensor::none);
-  expect_to_compile(lstm_offer(), {32, 128, 256}, f16, Tensor::f16);
+  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, TensorCores::tf32);
+  expect_to_compile(lstm_offer(), {500, 500, 100}, f32, TensorCores::none);
+  expect_to_compile(lstm_offer(), {32, 128, 256}, f16, TensorCores::f16);
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ std::size_t place_of(const std::vector<std::size_t>& operands, std::size_t opera
   return static_cast<std::size_t>(std::find(operands.begin(), operands.end(), operand) - operands.begin());
 }
 
-Tensor tensor_of(DType dtype, const backend::Choices& choices) {
-  if (dtype == bf16) return Tensor::bf16;
-  if (dtype == f16) return Tensor::f16;
-  return dtype == f32 && choices.tf32 ? Tensor::tf32 : Tensor::none;
+TensorCores tensor_of(DType dtype, const backend::Choices& choices) {
+  if (dtype == bf16) return TensorCores::bf16;
+  if (dtype == f16) return TensorCores::f16;
+  return dtype == f32 && choices.tf32 ? TensorCores::tf32 : TensorCores::none;
 }
 
 RecurrentShape shape_of(const Site& site, const ir::Node& node, const CellOffer& offer) {
@@ -49,7 +49,7 @@ RecurrentShape shape_of(const Site& site, const ir::Node& node, const CellOffer&
 double seconds_apart(const RecurrentShape& shape) {
   const double flops = 2.0 * static_cast<double>(shape.batch * shape.gates) * static_cast<double>(shape.width) *
                        static_cast<double>(shape.width);
-  return static_cast<double>(shape.steps) * (8e-6 + flops / (shape.tensor == Tensor::none ? 40e12 : 250e12));
+  return static_cast<double>(shape.steps) * (8e-6 + flops / (shape.tensor == TensorCores::none ? 40e12 : 250e12));
 }
 
 std::string refusal_of(const RecurrentShape& shape) {

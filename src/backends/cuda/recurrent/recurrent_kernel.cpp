@@ -123,10 +123,10 @@ KernelText cell_text(const CellCall& call) {
     if (!forward) constants.push_back({"OUTPUTS", number(plan.outputs)});
     return {file, defines(constants)};
   }
-  const Tensor tensor = call.shape.tensor;
-  constants.push_back({tensor == Tensor::tf32   ? "TENSOR_TF32"
-                       : tensor == Tensor::bf16 ? "TENSOR_BF16"
-                                                : "TENSOR_F16",
+  const TensorCores tensor = call.shape.tensor;
+  constants.push_back({tensor == TensorCores::tf32   ? "TENSOR_TF32"
+                       : tensor == TensorCores::bf16 ? "TENSOR_BF16"
+                                                     : "TENSOR_F16",
                        "1"});
   constants.push_back({"SPLIT", number(plan.split)});
   constants.push_back({"CHAINS", number(plan.chains)});

@@ -58,7 +58,7 @@ Block ordinary_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
 // Constants are those of recurrent_*_tensor_core.cuh.
 Block tensor_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
   const bool forward = shape.pass == Pass::forward;
-  const int width = static_cast<int>(shape.width), tile = shape.tensor == Tensor::tf32 ? 8 : 16;
+  const int width = static_cast<int>(shape.width), tile = shape.tensor == TensorCores::tf32 ? 8 : 16;
   const int operand_bytes = 32 / tile, columns = std::max(plan.rows, 8), column_tiles = columns / 8;
   const int strips = forward ? int_ceil_div(shape.gates, 2) : plan.strips;
   const int all = int_ceil_div(forward ? width : shape.gates * plan.units, tile);
@@ -156,7 +156,7 @@ std::optional<RecurrentPlan> plan_recurrence(const RecurrentShape& shape, const 
     for (const int rows : {1, 2, 4, 8})
       for (const int lanes : {1, 2, 4, 8, 16, 32})
         for (const int wide : outputs) consider({.rows = rows, .group = group, .lanes = lanes, .outputs = wide});
-    if (shape.tensor == Tensor::none) continue;
+    if (shape.tensor == TensorCores::none) continue;
     for (const int rows : {4, 8, 16})
       for (const int split : {1, 2}) {
         if (back && group > 1 && split > 1) break;  // blocks exchange whole sums

@@ -9,14 +9,14 @@ namespace varve::cuda {
 
 enum class Pass : std::uint8_t { forward, backward };
 // What tensor cores may take for operands; none: products are in full precision, by ordinary arithmetic.
-enum class Tensor : std::uint8_t { none, tf32, bf16, f16 };
+enum class TensorCores : std::uint8_t { none, tf32, bf16, f16 };
 
 struct RecurrentShape {
   Pass pass = Pass::forward;
   int gates = 4;
   std::int64_t steps = 0, batch = 0, width = 0;
   int real_bytes = 4;  // of the numbers that are computed with
-  Tensor tensor = Tensor::none;
+  TensorCores tensor = TensorCores::none;
 };
 
 // `group` blocks together carry `rows` sequences through all steps, `groups` of them at a time; each block has `units`
