@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/cuda/backend.h"

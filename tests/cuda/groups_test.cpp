@@ -22,9 +22,9 @@ std::vector<GroupPart> samples() {
   std::vector<GroupPart> parts;
   parts.push_back(part(rows, {port(f32, rows), port(f32, {1000})}, {port(f32, rows)}, {max(x(0) + x(1), 0.0)}));
   parts.push_back(part(rows, {port(bf16, rows), port(f32, Shape{64, 1})}, {port(bf16, rows), port(boolean, rows)},
-                       {exp(x(0)) * x(1), x(0) < x(1)}));
+                       {expr::exp(x(0)) * x(1), x(0) < x(1)}));
   parts.push_back(part({7, 5}, {port(f32, {7, 5}), port(f16, {5}), port(f32, Shape{})}, {port(f64, {7, 5})},
-                       {tanh(x(0)) * erf(x(1)) + pow(x(0), x(2))}));
+                       {expr::tanh(x(0)) * expr::erf(x(1)) + expr::pow(x(0), x(2))}));
   parts.push_back(part(rows, {port(bf16, rows)}, {port(bf16, rows), port(f32, {64}), port(f32, {64})},
                        {x(0) * 2, x(0), x(0) * x(0)}, {Reduce::none, Reduce::max, Reduce::sum}, {1}));
   parts.push_back(part(rows, {port(bf16, rows)}, {port(bf16, rows), port(f32, {1000}), port(f32, {1000})},
@@ -61,9 +61,9 @@ TEST(GroupTexts, SizesAreArguments) {
 }
 
 TEST(GroupTexts, IntegersRefuseWhatHasNoMeaningInThem) {
-  EXPECT_EQ(formula_refusal(expr::flatten(1, {exp(x(0))}), i64), "no exp in integers");
+  EXPECT_EQ(formula_refusal(expr::flatten(1, {expr::exp(x(0))}), i64), "no exp in integers");
   EXPECT_EQ(formula_refusal(expr::flatten(1, {x(0) * 0.5}), i64), "the constant 0.5 is not an integer");
-  EXPECT_EQ(formula_refusal(expr::flatten(1, {exp(x(0)) * 0.5}), f32), "");
+  EXPECT_EQ(formula_refusal(expr::flatten(1, {expr::exp(x(0)) * 0.5}), f32), "");
 }
 
 }  // namespace
