@@ -22,7 +22,7 @@ help:
 	@echo 'Varve, a deep-learning framework in C++20.'
 	@echo
 	@echo '  make demo          set up, build the command, and train a first network: start here'
-	@echo '  make build         set up and build the command: build/varve'
+	@echo '  make build         set up and build the command, its benchmarks too: build/varve, build/varve-bench'
 	@echo '  make test          set up, build everything, and run the tests'
 	@echo '  make examples      build the examples: build/examples/'
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
@@ -30,6 +30,7 @@ help:
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
+	@echo '  make site          the documentation and the results as a static site: build/site (MkDocs, from PyPI)'
 	@echo '  make format        write every source in the house style; format-check only looks; tidy runs clang-tidy'
 	@echo '  make setup         install what the command needs; tools/setup --help lists the other tiers'
 	@echo '  make clean         remove everything that was built'
@@ -46,9 +47,11 @@ setup:
 
 build: setup
 	@$(configure_command)
-	@$(call compile,build) --target varve_cli
+	@$(call compile,build) --target varve_cli varve_bench_cli
 
-demo: build
+demo: setup
+	@$(configure_command)
+	@$(call compile,build) --target varve_cli
 	@build/varve demo
 
 examples: setup
@@ -57,12 +60,16 @@ examples: setup
 
 cuda: setup
 	@$(configure_command)
-	@$(call compile,build) --target varve_cli varve_cuda
+	@$(call compile,build) --target varve_cli varve_bench_cli varve_cuda
 
 docs: build
 	@build/varve ops --markdown > docs/operators.md
 	@sed -i '/^<!-- From here on/q' docs/network-files.md
 	@{ echo; build/varve schema --markdown; } >> docs/network-files.md
+
+site:
+	@tools/setup full
+	@tools/site
 
 test:
 	@tools/setup tests
@@ -73,7 +80,7 @@ test:
 test-pages:
 	@tools/setup pages
 	@$(call configure,dev,build,,ON)
-	@$(call compile,build) --target varve_cli test_pages
+	@$(call compile,build) --target varve_cli varve_bench_cli test_pages
 	@cd build && $(CTEST) -L pages
 
 # All parts run, even when one fails; the last lines say which did.
@@ -89,9 +96,9 @@ test-full:
 test-slow:
 	@tools/setup tests
 	@$(call configure,dev,build,,ON)
-	@$(call compile,build) --target test_zoo test_train
+	@$(call compile,build) --target test_zoo test_cli
 	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_zoo --gtest_filter='*Full*' --gtest_brief=1
-	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_train --gtest_filter='Kill*'
+	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_cli --gtest_filter='Kill*'
 
 test-asan:
 	@tools/setup tests

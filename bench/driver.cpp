@@ -74,6 +74,7 @@ Record Driver::blank(const std::string& kind, const Setting& setting, const std:
   r.flops = count_work(*setting.workload, setting.batch).step;
   r.command = options_.command, r.commit = commit_, r.machine = machine_, r.gpu = gpu_;
   r.load = load_average(), r.time = iso_time(), r.seeds = {options_.seed};
+  r.verified = options_.verify;
   return r;
 }
 

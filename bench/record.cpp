@@ -184,6 +184,7 @@ ordered_json to_json(const Record& r) {
   written["algorithms"] = r.algorithms;
   written["load"] = r.load;
   written["seeds"] = r.seeds;
+  written["verified"] = r.verified;
   written["time"] = r.time;
   return written;
 }
@@ -215,6 +216,12 @@ Record record_from_json(const json& from) {
   if (r.machine.is_null()) r.machine = ordered_json::object();
   if (r.machine.contains("cpu") && !r.machine["cpu"].is_string()) wrong("machine.cpu", "expected text");
   if (const auto it = from.find("load"); it != from.end() && !it->is_null()) r.load = numbers(*it, "load");
+  // Records of before the field tell by their command.
+  r.verified = r.command.find("--unverified") == std::string::npos;
+  if (const auto it = from.find("verified"); it != from.end() && !it->is_null()) {
+    if (!it->is_boolean()) wrong("verified", "expected true or false");
+    r.verified = r.verified && it->get<bool>();
+  }
   if (const auto it = from.find("seeds"); it != from.end() && it->is_array()) {
     r.seeds.clear();
     for (const double seed : numbers(*it, "seeds")) r.seeds.push_back(static_cast<std::int64_t>(seed));

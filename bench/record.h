@@ -38,6 +38,7 @@ struct Record {
   nlohmann::ordered_json algorithms = nullptr;  // Varve: kernels and how often each occurs
   std::vector<double> load;
   std::vector<std::int64_t> seeds = {0};
+  bool verified = true;  // false: measured without the check that all train the same network
 
   bool ok() const { return status == "ok"; }
   double busy() const;  // `utilisation`, or the GPU's where that was used; 0: unknown

@@ -1,5 +1,6 @@
 // Equity, checked: every framework trains the same network. Same number of parameters, same counted operations, and,
-// from the same weights and batches without dropout, the same losses in the first five steps.
+// from the same weights and batches without dropout, the same losses in the first five steps, as far as rounding allows
+// (equity.h).
 #pragma once
 
 #include <functional>
@@ -11,8 +12,6 @@
 
 namespace varve::bench {
 
-inline constexpr double kLossTolerance = 1e-3;  // relative, float32
-
 struct Checked {
   std::string framework = {};
   std::string status = "ok";  // ok mismatch, or that of a worker: failed unsupported out_of_memory missing
@@ -20,6 +19,7 @@ struct Checked {
   std::int64_t parameters = 0;
   std::vector<double> losses = {};
   double worst = 0;     // relative difference of a loss to Varve's
+  double bound = 0;     // of the last loss
   bool cached = false;  // nothing has changed since it was found equal
 };
 

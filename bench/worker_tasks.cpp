@@ -1,9 +1,11 @@
 // Steps, predictions and losses of Varve.
 #include <chrono>
+#include <cmath>
 
 #include "base/text.h"
 #include "bench/worker.h"
 #include "varve/io.h"
+#include "varve/ops.h"
 
 namespace varve::bench {
 namespace {
@@ -100,7 +102,12 @@ ordered_json first_losses(const Request& request) {
     if (!x || !y) throw Error(cat(request.batches, ": expected x", i, " and y", i, "."));
     losses.push_back(step(*x, *y).item<float>());
   }
-  return {{"losses", losses}, {"parameters", network.parameters()}};
+  ordered_json json{{"losses", losses}, {"parameters", network.parameters()}};
+  if (!network.workload().network.stateful) {  // such a network answers by what it saw before
+    auto predict = network.prediction();
+    json["prediction"] = std::sqrt(mean(square(predict(*batches.find("x0")))).item<float>());
+  }
+  return json;
 }
 
 }  // namespace varve::bench

@@ -16,7 +16,7 @@ using Numbers = std::vector<std::pair<std::string, double>>;
 OptimizerChoice sgd(double rate) { return {"sgd", Numbers{{"rate", rate}}}; }
 OptimizerChoice adam(double rate) { return {"adam", Numbers{{"rate", rate}}}; }
 
-Workload two_convolutions(const std::string& name, const Shape& input, const Protocol& protocol, double aim) {
+Workload two_convolutions(const std::string& name, const Shape& input, const Protocol& protocol) {
   return {.name = name,
           .study = "shatnawi2018",
           .zoo = name,
@@ -26,8 +26,7 @@ Workload two_convolutions(const std::string& name, const Shape& input, const Pro
           .optimizer = adam(1e-3),
           .batch = 128,
           .gpu_batches = {128},
-          .protocol = protocol,
-          .aim = aim};
+          .protocol = protocol};
 }
 
 Workload fnn_mnist() {
@@ -39,8 +38,7 @@ Workload fnn_mnist() {
           .optimizer = adam(1e-3),
           .batch = 80,
           .gpu_batches = {80},
-          .protocol = {.data = "mnist", .epochs = 20, .target = 0.97},
-          .aim = 2.0};
+          .protocol = {.data = "mnist", .epochs = 20, .target = 0.97}};
 }
 
 Workload vgg16_cifar() {
@@ -54,8 +52,7 @@ Workload vgg16_cifar() {
       .checked_rate = 1e-5,  // Adam's first steps are signs: at 1e-4 rounding alone moves the fifth loss by 7e-3
       .batch = 80,
       .gpu_batches = {80},
-      .protocol = {.data = "cifar10", .epochs = 20, .target = 0.70},
-      .aim = 1.5};
+      .protocol = {.data = "cifar10", .epochs = 20, .target = 0.70}};
 }
 
 Workload lstm_imdb() {
@@ -70,8 +67,7 @@ Workload lstm_imdb() {
           .optimizer = adam(1e-2),
           .batch = 500,
           .gpu_batches = {500},
-          .protocol = {.data = "imdb", .epochs = 10, .target = 0.85},
-          .aim = 2.0};
+          .protocol = {.data = "imdb", .epochs = 10, .target = 0.85}};
 }
 
 Workload fcn(const std::string& name, std::size_t hidden) {
@@ -83,8 +79,7 @@ Workload fcn(const std::string& name, std::size_t hidden) {
           .classes = 26752,
           .optimizer = sgd(0.01),
           .batch = 64,
-          .gpu_batches = {32, 64, 128, 256, 512, 1024, 2048, 4096},
-          .aim = 1.5};
+          .gpu_batches = {32, 64, 128, 256, 512, 1024, 2048, 4096}};
 }
 
 Workload pictures(const std::string& name, const Architecture& network, const std::vector<std::int64_t>& gpu_batches) {
@@ -96,8 +91,7 @@ Workload pictures(const std::string& name, const Architecture& network, const st
           .classes = 1000,
           .optimizer = sgd(1e-4),  // at 0.01 AlexNet's fifth loss on noise is past 1e36: nothing to agree on
           .batch = 16,
-          .gpu_batches = gpu_batches,
-          .aim = 1.5};
+          .gpu_batches = gpu_batches};
 }
 
 Workload unrolled(const std::string& name, std::int64_t steps) {
@@ -112,8 +106,7 @@ Workload unrolled(const std::string& name, std::int64_t steps) {
           .targets = Targets::tokens,
           .optimizer = sgd(0.01),
           .batch = 128,
-          .gpu_batches = {64, 128, 256},
-          .aim = 1.4};
+          .gpu_batches = {64, 128, 256}};
 }
 
 // The word models, measured from a zero state: what is carried from batch to batch does not change a step's work.
@@ -186,13 +179,12 @@ Workload gpt_small() {
           .targets = Targets::tokens,
           .optimizer = {"adamw", Numbers{{"rate", 3e-4}, {"weight_decay", 0.1}}},
           .batch = 16,
-          .gpu_batches = {16},
-          .aim = 1.3};
+          .gpu_batches = {16}};
 }
 
 std::vector<Workload> table() {
-  return {two_convolutions("cnn-mnist", {28, 28, 1}, {.data = "mnist", .epochs = 5, .target = 0.99}, 1.6),
-          two_convolutions("cnn-cifar", {32, 32, 3}, {.data = "cifar10", .epochs = 10, .target = 0.70}, 1.5),
+  return {two_convolutions("cnn-mnist", {28, 28, 1}, {.data = "mnist", .epochs = 5, .target = 0.99}),
+          two_convolutions("cnn-cifar", {32, 32, 3}, {.data = "cifar10", .epochs = 10, .target = 0.70}),
           fnn_mnist(),
           vgg16_cifar(),
           lstm_imdb(),

@@ -62,7 +62,6 @@ struct Workload {
   std::int64_t batch = 64;  // on a CPU
   std::vector<std::int64_t> gpu_batches = {};  // as the study sweeps them
   Protocol protocol = {};
-  double aim = 0;  // the best peer's step time over Varve's, two threads, f32; 0: none
 };
 
 const std::vector<Workload>& workloads();

@@ -1,8 +1,14 @@
 #include "cli/menu.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -33,8 +39,9 @@ void add_number(CLI::App& app, const std::string& name, T& to, const std::string
 struct Menu::State {
   CLI::App* root = nullptr;
   std::string line;
-  Run chosen;                                // filled while the words are read, called when all were understood
-  std::set<std::string> networks, settings;  // names of the commands that take them
+  Run chosen;                                        // filled while the words are read, called when all were understood
+  std::set<std::string> networks, settings;          // names of the commands that take them
+  std::map<std::string, std::string> programs = {};  // files of the commands that are programs of their own
 };
 
 Command& Command::flag(const std::string& name, bool& to, const std::string& doc) {
@@ -113,6 +120,11 @@ Menu Menu::submenu(const CommandText& text) const {
   return {*app, *state_};
 }
 
+void Menu::program(const CommandText& text, const std::string& file) const {
+  command(text, [] { return kFailure; });  // for --help alone: it is started before words are read
+  state_->programs[text.name] = file;
+}
+
 const std::string& Menu::line() const { return state_->line; }
 
 std::vector<CommandWords> Menu::words() const {
@@ -177,6 +189,20 @@ void prepare_words(const CLI::App& root, const std::set<std::string>& with_setti
   }
 }
 
+// The program beside this one, in place of this one.
+int start(const std::string& file, const std::vector<std::string>& words) {
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / file;
+  std::string name = "varve";
+  std::vector<std::string> copies = words;
+  std::vector<char*> arguments = {name.data()};
+  for (std::string& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  std::cout.flush();
+  execv(path.c_str(), arguments.data());
+  throw std::runtime_error(cat("varve ", words.front(), " is a program of its own, ", file, ", and cannot be started: ",
+                               path.string(), ": ", std::strerror(errno), ". `make build` builds both."));
+}
+
 constexpr const char* kFirstExamples = R"(Examples:
   varve demo                          train a first network on digits that it draws itself
   varve zoo                           networks with names;  varve datasets: what to train them on
@@ -205,6 +231,9 @@ int run(std::vector<std::string> words) {
   Menu menu(root, state);
   add_commands(menu);
 
+  if (!words.empty())
+    if (const auto found = state.programs.find(words.front()); found != state.programs.end())
+      return start(found->second, words);
   prepare_words(root, state.settings, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {

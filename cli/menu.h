@@ -83,6 +83,9 @@ class Menu {
   // Commands below a command, as `varve bench ops`. Alone it prints its help.
   Menu submenu(const CommandText& text) const;
 
+  // A command that is a program of its own, beside this one: it is started with the same words.
+  void program(const CommandText& text, const std::string& file) const;
+
   const std::string& line() const;          // all words, as the user wrote them
   std::vector<CommandWords> words() const;  // of all commands, when all are added
 
@@ -92,7 +95,7 @@ class Menu {
 };
 
 using AddCommand = void(Menu&);
-AddCommand add_commands;  // all of them
+AddCommand add_commands;  // all of a program: commands.cpp for varve, bench/bench.cpp for varve-bench
 
 // Understands the words after the program's name and runs the command they ask for. Returns the exit code.
 int run(std::vector<std::string> words);

@@ -18,6 +18,6 @@ train::Config config_of(const Subject& subject);
 // Makes the device and the number of threads current; throws UsageError with the nearest known device.
 void use_device(const std::string& device, int threads);
 
-std::string machine_line();  // "varve 0.1.0 · cpu, 2 threads, AVX-512"
+std::string machine_line();  // "varve 0.2.0 · cpu, 2 threads, AVX-512"
 
 }  // namespace varve::cli

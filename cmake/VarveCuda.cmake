@@ -37,6 +37,8 @@ add_custom_command(OUTPUT "${embedded}"
 
 # The room, compiled once: for the library, and for tests that look inside.
 add_library(varve_backend_cuda OBJECT ${sources} "${embedded}")
+set_source_files_properties("${embedded}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+varve_unity(varve_backend_cuda)
 varve_room_window(backends/cuda window)
 set_property(GLOBAL APPEND PROPERTY VARVE_WINDOWS "${window}")
 target_include_directories(varve_backend_cuda PRIVATE "${window}" "${PROJECT_SOURCE_DIR}/include")

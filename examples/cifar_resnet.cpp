@@ -1,6 +1,6 @@
 // A residual network for small pictures (He et al. 2016), made of blocks, with augmented data and a warm-up.
 //
-//   cifar_resnet         a few hundred pictures and a thin network, seconds
+//   cifar_resnet         a few hundred pictures and a narrow network, seconds
 //   cifar_resnet full    ResNet-20 on all of CIFAR-10, sixty epochs
 //
 // CIFAR-10 is used where its files are on the machine (docs/data.md); otherwise digits that the library draws itself.
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   vv::data::Splits pictures = vv::data::present("cifar10") ? vv::data::cifar10() : vv::data::digits();
   if (!full) pictures = {.train = pictures.train.take(384), .validation = {}, .test = pictures.test.take(128)};
 
-  // Pictures are shifted, turned over and cut into as they are read, anew in each epoch. Digits must not be mirrored.
+  // Pictures are shifted, flipped and cut into as they are read, anew in each epoch. Digits must not be mirrored.
   std::vector<vv::data::Transform> changes = {vv::data::random_crop(full ? 4 : 2)};
   if (pictures.train.info().name == "cifar10") changes.push_back(vv::data::random_flip());
   const vv::data::Transform normal = vv::data::normalize({0.47}, {0.25});

@@ -160,6 +160,10 @@ class Peer:
     def wait(self, handle: Any) -> None:
         """Returns when the handle of infer or update is computed."""
 
+    def numpy(self, outputs: Any) -> np.ndarray:
+        """What infer returned, as an array of this process."""
+        return np.asarray(outputs)
+
     def correct(self, outputs: Any, batch: Any) -> Any:
         """How many of the batch's targets have the largest output; a number or something that `value` takes."""
         raise NotImplementedError

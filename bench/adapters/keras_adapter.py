@@ -242,6 +242,9 @@ class Keras(common.Peer):
         y = x.reshape(len(x), -1) if self.targets == "input" else y
         return ops.convert_to_tensor(x), ops.convert_to_tensor(y)
 
+    def numpy(self, outputs: Any) -> np.ndarray:
+        return ops.convert_to_numpy(ops.cast(outputs, "float32"))
+
     def correct(self, outputs: Any, batch: Any) -> Any:
         return ops.sum(ops.cast(ops.argmax(outputs, axis=-1), "int32") == batch[1])
 

@@ -117,7 +117,11 @@ def describe(request: Request, peer: Peer) -> dict[str, Any]:
 
 def losses(request: Request, peer: Peer) -> dict[str, Any]:
     given = batches(request, peer)
-    return {"flops": peer.flops(given[0]), "losses": [peer.value(peer.step(batch)) for batch in given]}
+    answer = {"flops": peer.flops(given[0]), "losses": [peer.value(peer.step(batch)) for batch in given]}
+    if not request.workload.get("stateful"):  # such a network answers by what it saw before
+        outputs = peer.numpy(peer.infer(given[0])).astype(np.float64)
+        answer["prediction"] = float(np.sqrt(np.mean(np.square(outputs))))
+    return answer
 
 
 def step(request: Request, peer: Peer) -> dict[str, Any]:

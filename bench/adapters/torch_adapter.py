@@ -369,6 +369,9 @@ class Torch(common.Peer):
     def infer(self, batch: Any) -> torch.Tensor:
         return self.infer_graph(batch) if self.infer_graph else self.infer_once(batch)
 
+    def numpy(self, outputs: torch.Tensor) -> np.ndarray:
+        return outputs.float().cpu().numpy()
+
     def correct(self, outputs: torch.Tensor, batch: Any) -> torch.Tensor:
         return (outputs.argmax(-1) == batch[1]).sum()
 

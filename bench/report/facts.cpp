@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "base/text.h"
 #include "bench/workloads.h"
@@ -20,6 +21,46 @@ std::size_t framework_place(const std::string& name) {
 template <class T>
 void add_once(std::vector<T>& list, const T& value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+// What is the same for all frameworks that are compared.
+std::string setting_key(Record record) {
+  record.framework = "";
+  return record.key() + " " + machine_name(record);
+}
+
+// The records of one setting that one command left at one commit; of two of one framework the later.
+struct Run {
+  std::string command, commit, time;
+  std::vector<Record> records = {};
+};
+
+void add_to_run(std::vector<Run>& runs, Record record) {
+  auto run = std::find_if(runs.begin(), runs.end(), [&](const Run& known) {
+    return known.command == record.command && known.commit == record.commit;
+  });
+  if (run == runs.end()) run = runs.insert(runs.end(), {record.command, record.commit, record.time});
+  run->time = std::max(run->time, record.time);
+  const auto same = std::find_if(run->records.begin(), run->records.end(),
+                                 [&](const Record& known) { return known.framework == record.framework; });
+  if (same == run->records.end())
+    run->records.push_back(std::move(record));
+  else if (record.time >= same->time)
+    *same = std::move(record);
+}
+
+std::vector<Record> one_of_runs(std::vector<Run> runs) {
+  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+    return std::tuple(a.records.size() > 1, a.time) > std::tuple(b.records.size() > 1, b.time);
+  });
+  std::vector<Record> chosen = std::move(runs.front().records);
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    for (Record& record : runs[i].records) {
+      const bool there = std::any_of(chosen.begin(), chosen.end(),
+                                     [&](const Record& known) { return known.framework == record.framework; });
+      if (!there && runs[i].commit == runs.front().commit) chosen.push_back(std::move(record));
+    }
+  return chosen;
 }
 
 }  // namespace
@@ -94,15 +135,27 @@ Verdict verdict(const Comparison& comparison) {
 }
 
 Facts::Facts(std::vector<Record> records) {
-  std::map<std::string, std::size_t> places;
+  std::vector<std::pair<std::string, std::vector<Run>>> settings;
   for (Record& record : records) {
-    const std::string key = record.key() + " " + machine_name(record);
-    const auto [at, fresh] = places.try_emplace(key, records_.size());
-    if (fresh)
-      records_.push_back(std::move(record));
-    else if (record.time >= records_[at->second].time)
-      records_[at->second] = std::move(record);
+    if (!record.verified) {
+      unchecked_.push_back(std::move(record));
+      continue;
+    }
+    const std::string key = setting_key(record);
+    auto at = std::find_if(settings.begin(), settings.end(), [&](const auto& known) { return known.first == key; });
+    if (at == settings.end()) at = settings.insert(settings.end(), {key, {}});
+    add_to_run(at->second, std::move(record));
   }
+  for (auto& [key, runs] : settings)
+    for (Record& record : one_of_runs(std::move(runs))) records_.push_back(std::move(record));
+}
+
+std::vector<Record> Facts::of_machine(const std::string& machine) const {
+  std::vector<Record> found;
+  for (const std::vector<Record>* list : {&records_, &unchecked_})
+    std::copy_if(list->begin(), list->end(), std::back_inserter(found),
+                 [&](const Record& record) { return machine_name(record) == machine; });
+  return found;
 }
 
 std::vector<const Record*> Facts::where(const std::function<bool(const Record&)>& wanted) const {
@@ -115,6 +168,7 @@ std::vector<const Record*> Facts::where(const std::function<bool(const Record&)>
 std::vector<std::string> Facts::machines() const {
   std::vector<std::string> names;
   for (const Record& record : records_) add_once(names, machine_name(record));
+  for (const Record& record : unchecked_) add_once(names, machine_name(record));
   return names;
 }
 

@@ -64,13 +64,17 @@ Verdict verdict(const Comparison& comparison);
 
 class Facts {
  public:
-  explicit Facts(std::vector<Record> records);  // of two records of the same thing the later counts
-  Facts(const Facts&) = delete;                 // comparisons point into it
+  // Records without the equity check are set aside. Of several runs of one setting one counts, so that a ratio is of
+  // one run: the latest that has a peer, else the latest; what it lacks comes from runs of the same commit.
+  explicit Facts(std::vector<Record> records);
+  Facts(const Facts&) = delete;  // comparisons point into it
   Facts& operator=(const Facts&) = delete;
 
   const std::vector<Record>& all() const { return records_; }
+  const std::vector<Record>& unchecked() const { return unchecked_; }
+  std::vector<Record> of_machine(const std::string& machine) const;  // the unchecked ones too
   std::vector<const Record*> where(const std::function<bool(const Record&)>& wanted) const;
-  std::vector<std::string> machines() const;
+  std::vector<std::string> machines() const;                                // those of unchecked records too, last
   std::vector<std::string> frameworks(const std::string& kind = "") const;  // Varve first
   std::vector<Place> places(const std::string& kind) const;
   // Of each machine, device and precision the number of threads with most workloads, the larger of equals.
@@ -81,7 +85,7 @@ class Facts {
   Interval ratio_interval_of(const Record& peer, const Record& varve) const;  // drawn once, then remembered
 
  private:
-  std::vector<Record> records_;
+  std::vector<Record> records_, unchecked_;
   mutable std::map<std::pair<const Record*, const Record*>, Interval> intervals_;
 };
 

@@ -1,5 +1,7 @@
 // Where the figures come from, and which are missing.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/text.h"
 #include "bench/report/sections.h"
@@ -86,6 +88,25 @@ Section gaps_section(const Facts& facts) {
           {Cell(r.workload, r.kind), label(r.framework),
            cat("batch ", r.batch, ", ", place_of(r).str(), facts.machines().size() > 1 ? ", " + machine_name(r) : ""),
            absent(status_words(r.status)), page::shortened(r.reason, kReason)});
+  if (!table.rows.empty()) section.blocks.push_back({.table = std::move(table)});
+  return section;
+}
+
+Section unchecked_section(const Facts& facts) {
+  Section section{.id = "unchecked",
+                  .title = "Not measured with the check on",
+                  .intro =
+                      "These settings have records, but measured without the check that all frameworks train the same "
+                      "network. No figure here is of them; they count as not measured."};
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> rows;  // workloads of each setting
+  for (const Record& r : facts.unchecked())
+    rows[{machine_name(r), cat(r.kind, ", ", place_of(r).str())}].insert(cat(r.workload, " (batch ", r.batch, ")"));
+  Table table{.head = {"machine", "setting", "workloads"}, .words = 3};
+  for (const auto& [where, workloads] : rows) {
+    std::string list;
+    for (const std::string& workload : workloads) list += (list.empty() ? "" : ", ") + workload;
+    table.rows.push_back({where.first, where.second, list});
+  }
   if (!table.rows.empty()) section.blocks.push_back({.table = std::move(table)});
   return section;
 }

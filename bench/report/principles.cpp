@@ -6,12 +6,11 @@
 #include "base/text.h"
 #include "bench/report/qualities.h"
 #include "bench/report/runs.h"
+#include "bench/submit.h"
 #include "bench/workloads.h"
 
 namespace varve::bench {
 namespace {
-
-constexpr std::size_t kFewestSamples = 10;
 
 std::size_t count(const Facts& facts, const std::string& kind) {
   return facts.where([&](const Record& r) { return r.kind == kind && r.ok(); }).size();
@@ -133,7 +132,7 @@ const std::vector<Principle>& principles() {
       {"Cost-effectiveness",
        "tests are economical",
        "a quick tier that ends in minutes, beside the full one",
-       {"cli/bench_suite.cpp", "docs/benchmarks.md"},
+       {"cli/bench/suite.cpp", "docs/benchmarks.md"},
        economy},
       {"Scalability",
        "from one server to many",
@@ -143,7 +142,7 @@ const std::vector<Principle>& principles() {
       {"Transparency",
        "metrics are easy to understand",
        "each record carries command, commit, versions, machine and load; a median that its samples deny is refused",
-       {"bench/record.cpp", "tests/bench/record_test.cpp", "tests/report/report_test.cpp"},
+       {"bench/record.cpp", "tests/bench/record_test.cpp", "tests/bench/report/report_test.cpp"},
        transparency}};
   return all;
 }

@@ -88,15 +88,58 @@ std::string problems_html(const std::vector<std::string>& problems) {
   return html + "</ul></div>\n";
 }
 
-std::vector<Section> sections_of(const Facts& facts, const ReportOptions& options) {
-  std::vector<Section> sections = {step_section(facts),      thread_section(facts),      batch_section(facts),
-                                   memory_section(facts),    utilisation_section(facts), training_section(facts),
-                                   inference_section(facts), parts_section(facts),       ablation_section(facts),
-                                   gaps_section(facts),      studies_section(facts)};
-  for (Section& section : qualities(facts, options.root)) sections.push_back(std::move(section));
-  sections.push_back(origins_section(facts));
+std::vector<Section> with_blocks(std::vector<Section> sections) {
   std::erase_if(sections, [](const Section& section) { return section.blocks.empty(); });
   return sections;
+}
+
+std::vector<Section> measured_sections(const Facts& facts) {
+  return with_blocks({step_section(facts), thread_section(facts), batch_section(facts), memory_section(facts),
+                      utilisation_section(facts), training_section(facts), inference_section(facts),
+                      parts_section(facts), ablation_section(facts), gaps_section(facts), unchecked_section(facts)});
+}
+
+// What is said of all machines at once.
+std::vector<Section> general_sections(const Facts& facts, const ReportOptions& options) {
+  std::vector<Section> sections = {studies_section(facts)};
+  for (Section& section : qualities(facts, options.root)) sections.push_back(std::move(section));
+  sections.push_back(origins_section(facts));
+  return with_blocks(std::move(sections));
+}
+
+std::vector<Section> sections_of(const Facts& facts, const ReportOptions& options) {
+  std::vector<Section> sections = measured_sections(facts);
+  for (Section& section : general_sections(facts, options)) sections.push_back(std::move(section));
+  return sections;
+}
+
+std::string isa_of(const Facts& facts, const std::string& machine) {
+  for (const Record& r : facts.of_machine(machine))
+    if (const auto at = r.machine.find("isa"); at != r.machine.end() && at->is_string()) return at->get<std::string>();
+  return "";
+}
+
+// One row for each machine and setting with a peer; what is slower is named.
+Table summary_table(const Facts& facts) {
+  Table table{.head = {"machine", "setting", "workloads", "faster", "level", "slower", "mean ratio", "least", "most"},
+              .words = 2};
+  for (const Place& place : facts.places("step")) {
+    std::vector<Comparison> rows = facts.main_comparisons("step", place);
+    std::erase_if(rows, [](const Comparison& row) { return !row.both(); });
+    if (rows.empty()) continue;
+    const auto by_ratio = [](const Comparison& a, const Comparison& b) { return a.ratio() < b.ratio(); };
+    const auto cell = [](const Comparison& row) { return Cell(times(row.ratio()), row.workload); };
+    const auto [least, most] = std::minmax_element(rows.begin(), rows.end(), by_ratio);
+    const Tally tally = tally_of(rows);
+    const std::string isa = isa_of(facts, place.machine);
+    table.rows.push_back({Cell(place.machine, isa), place.str(), cat(tally.compared()), cat(tally.ahead),
+                          cat(tally.level), cat(tally.behind), times(std::exp(tally.logs / tally.compared())),
+                          cell(*least), cell(*most)});
+  }
+  table.note =
+      "A ratio is the best peer's time of a training step over Varve's: above 1 Varve is faster. \"Level\": the 95% "
+      "interval holds 1. The mean is geometric.";
+  return table;
 }
 
 std::string contents(const std::vector<Section>& sections) {
@@ -129,20 +172,20 @@ std::string report_page(const Facts& facts, const ReportOptions& options) {
 
 std::string report_markdown(const Facts& facts, const ReportOptions& options) {
   std::string text = "# " + markdown_text(options.title) + "\n\n";
-  for (const Place& place : facts.main_places("step")) {
-    const Tally tally = tally_of(facts.main_comparisons("step", place));
-    text += cat("- ", markdown_text(place.machine + ", " + place.str()), ": ");
-    text += tally.compared() == 0 ? "no other framework to compare with\n"
-                                  : cat("ahead of the best peer in ", tally.ahead, ", level in ", tally.level,
-                                        ", behind in ", tally.behind, " of ", tally.compared(), " workloads\n");
-  }
+  if (const Table summary = summary_table(facts); !summary.rows.empty())
+    text += "<!-- summary -->\n" + table_markdown(summary) + "<!-- /summary -->\n\n";
+  else
+    text += "No other framework to compare with.\n\n";
   for (const std::string& problem : options.problems)
     text += "- left out: " + markdown_text(page::shortened(problem, 300)) + "\n";
-  text += "\n";
-  for (const Section& section : sections_of(facts, options)) {
-    const bool steps = section.id == "steps";
-    text += (steps ? "<!-- steps -->\n" : "") + section_markdown(section) + (steps ? "<!-- /steps -->\n\n" : "");
+  text += options.problems.empty() ? "" : "\n";
+  for (const std::string& machine : facts.machines()) {
+    const std::string isa = isa_of(facts, machine);
+    text += "## " + markdown_text(machine) + (isa.empty() ? "" : " (" + markdown_text(isa) + ")") + "\n\n";
+    const Facts here(facts.of_machine(machine));
+    for (const Section& section : measured_sections(here)) text += section_markdown(section, 3);
   }
+  for (const Section& section : general_sections(facts, options)) text += section_markdown(section);
   return text;
 }
 

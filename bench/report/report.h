@@ -18,7 +18,7 @@ struct ReportOptions {
 std::string way_to_sources(const std::string& path);
 
 std::string report_page(const Facts& facts, const ReportOptions& options = {});
-// The same tables; the one of steps stands between <!-- steps --> and <!-- /steps -->.
+// The same tables, machine by machine. The table of ratios stands between <!-- summary --> and <!-- /summary -->.
 std::string report_markdown(const Facts& facts, const ReportOptions& options = {});
 
 }  // namespace varve::bench

@@ -22,8 +22,9 @@ Section studies_section(const Facts& facts);
 // Study C: its principles, its metrics of hardware, its table of frameworks. `root`: how the page's folder leads to
 // that of the sources ("../../"); "": the files are named but not linked.
 std::vector<Section> qualities(const Facts& facts, const std::string& root);
-Section gaps_section(const Facts& facts);     // what failed, ran out of memory or is missing, with the reason
-Section origins_section(const Facts& facts);  // machines, versions, commands
+Section gaps_section(const Facts& facts);       // what failed, ran out of memory or is missing, with the reason
+Section unchecked_section(const Facts& facts);  // what was measured without the equity check, and says nothing here
+Section origins_section(const Facts& facts);    // machines, versions, commands
 
 // ---- what they share
 // "Varve first" heads, one for each framework that any of the records is of.

@@ -31,12 +31,12 @@ Cell ratio_cell(const Comparison& row) {
   return {times(row.ratio()), sure.high > 0 ? fixed(sure.low, 2) + "–" + fixed(sure.high, 2) : "", tone};
 }
 
-// The aim holds for one machine and setting, that of the suite's own table.
-double aim_of(const Comparison& row, const Place& place) {
-  if (place.device != "cpu" || place.precision != "f32" || place.threads != 2) return 0;
-  for (const Workload& workload : workloads())
-    if (workload.name == row.workload && workload.batch == row.batch) return workload.aim;
-  return 0;
+std::string missing_note(const std::vector<Comparison>& rows) {
+  std::string names;
+  for (const std::string& name : workload_names())
+    if (std::none_of(rows.begin(), rows.end(), [&](const Comparison& row) { return row.workload == name; }))
+      names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? "" : "Not measured here: " + names + ". ";
 }
 
 Table step_table(const Facts& facts, const Place& place, const std::vector<Comparison>& rows) {
@@ -44,22 +44,19 @@ Table step_table(const Facts& facts, const Place& place, const std::vector<Compa
   for (const std::string& name : facts.frameworks("step"))
     if (std::any_of(rows.begin(), rows.end(), [&](const Comparison& row) { return row.of(name); }))
       frameworks.push_back(name);
-  const bool aims = std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return aim_of(row, place) > 0; });
   Table table{.caption = cat("Milliseconds a step, ", place.str()), .head = {"workload", "batch"}};
   for (const std::string& name : frameworks) table.head.push_back(label(name));
   table.head.insert(table.head.end(), {"best peer ÷ Varve", "Varve is"});
-  if (aims) table.head.push_back("aim");
   for (const Comparison& row : rows) {
     std::vector<Cell> cells = {row.workload, std::to_string(row.batch)};
     for (const std::string& name : frameworks) cells.push_back(milliseconds(row.of(name)));
     cells.push_back(ratio_cell(row));
     cells.push_back(row.both() ? Cell(verdict_word(row)) : Cell(""));
-    if (aims) cells.push_back(aim_of(row, place) > 0 ? times(aim_of(row, place)) : Cell(""));
     table.rows.push_back(std::move(cells));
   }
-  table.note =
-      "Median, with the quartiles of all samples. The ratio's interval is a 95% bootstrap over processes and "
-      "samples; \"level\" means that it holds 1.";
+  table.note = missing_note(rows) +
+               "Median, with the quartiles of all samples. The ratio's interval is a 95% bootstrap over processes and "
+               "samples; \"level\" means that it holds 1.";
   return table;
 }
 

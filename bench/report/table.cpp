@@ -181,7 +181,7 @@ std::string section_html(const Section& section) {
   return html + "</section>\n";
 }
 
-std::string section_markdown(const Section& section) {
+std::string section_markdown(const Section& section, int level) {
   std::string tables;
   for (const Block& block : section.blocks) {
     const std::string table = table_markdown(block.table);
@@ -191,7 +191,8 @@ std::string section_markdown(const Section& section) {
                   : "<details><summary>" + escaped(block.folded) + "</summary>\n\n" + table + "</details>\n\n";
   }
   if (tables.empty()) return "";
-  return "## " + section.title + "\n\n" + (section.intro.empty() ? "" : section.intro + "\n\n") + tables;
+  return std::string(static_cast<std::size_t>(level), '#') + " " + section.title + "\n\n" +
+         (section.intro.empty() ? "" : section.intro + "\n\n") + tables;
 }
 
 }  // namespace varve::bench

@@ -58,6 +58,6 @@ struct Section {
   std::vector<Block> blocks = {};
 };
 std::string section_html(const Section& section);
-std::string section_markdown(const Section& section);
+std::string section_markdown(const Section& section, int level = 2);  // of its heading
 
 }  // namespace varve::bench

@@ -20,11 +20,12 @@ struct BenchReportOptions {
 
 constexpr const char* kBenchReportExamples =
     R"(The page opens without a network: step times with intervals, ratios to the best peer, scaling, memory, accuracy against
-time, the studies' tables. Records of several machines stand side by side. A line that is no record is left out and named.
+time, the studies' tables. Each machine has its own tables. A line that is no record is left out and named; records that
+were measured without the equity check are listed, and used for no figure.
 
 Examples:
   varve bench report records.jsonl                       writes report.html
-  varve bench report bench/results/*.jsonl out=bench/results/report.html markdown=bench/results/report.md)";
+  varve bench report bench/results/*.jsonl markdown=report.md          the tables of docs/results.md)";
 
 int run_bench_report(const BenchReportOptions& options) {
   const bench::Collected found = bench::collect(options.files);

@@ -51,6 +51,13 @@ enum class Memory : std::uint8_t { contiguous, strided };
 
 using Prepare = std::function<Prepared(const std::vector<Port>& in, const std::vector<Port>& out)>;
 
+// A kernel may need of an input only which elements are above 0. A kernel that writes such a value can then write those
+// bits as well, an eighth of a byte for each element (the operator sign_bits of passes/sign_bits.cpp). -1: none.
+struct SignBits {
+  int output = -1;  // of which the kernel can write the bits, as an output after its others
+  int input = -1;   // that the kernel can read as bits in place of the values
+};
+
 struct Claim {
   std::string refusal;                     // set: no, and why
   std::string kernel;                      // who: "onednn matmul+bias+relu"
@@ -59,11 +66,10 @@ struct Claim {
   std::vector<Memory> memory;              // per input; missing means contiguous
   std::vector<ir::PackedPtr> wants;        // per input: the private layout it would like, or null; missing means none
   std::vector<std::pair<int, int>> in_place;  // (output, input) that may share a buffer
-  ir::Value again;  // a value of the forward pass that it can compute again: written as an output after its others
-  // Some kernels need of an input only which elements are above 0: the operator sign_bits of passes/signs.cpp. The
-  // output of which this kernel can write those bits too, after its other outputs; the input that it can read as bits.
-  // -1: none.
-  int writes_signs = -1, reads_signs = -1;
+  // A value of the forward pass that this kernel computes once more on its way. Asked to (passes/recompute.cpp), it
+  // writes the value as an output after its others, and nobody keeps it until then. Null node: none.
+  ir::Value recomputes;
+  SignBits sign_bits;
   double cost = 0;  // seconds, roughly: the lowest wins among claims that cover as much; 0: not stated, keeps its place
   Prepare prepare;
   bool measures = false;  // prepare() times kernels: after those of all others, whose kernels compile meanwhile
@@ -97,8 +103,8 @@ class Backend {
   // Several in one launch, none of which reads what another writes: where a launch is dear.
   virtual bool joins_groups() const { return false; }
   virtual Claim claim_together(const std::vector<Group>&) const { return Claim::no(name(), "joins no groups"); }
-  // Memory is scarcer than time: what can be computed again in the backward pass is not kept.
-  virtual bool writes_again() const { return false; }
+  // Memory is scarcer than time: what a kernel of the backward pass can recompute is not kept (Claim::recomputes).
+  virtual bool recomputes() const { return false; }
   virtual Prepared prepare_copy(const Port& from, const Port& to) const = 0;  // any strides to any strides, equal types
   virtual bool gains_from(DType) const { return true; }  // false, of bf16: programs do better to compute in f32
   virtual bool executes() const { return true; }         // false: compiles only

@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,10 +42,12 @@ std::uint64_t saved_state() {
   return std::uint64_t{high} << 32 | low;
 }
 
+constexpr std::uint64_t kTileState = 0x60000;  // configuration and data
+
 CpuFeatures detect() {
   const std::uint64_t state = saved_state();
   const auto saves = [state](std::uint64_t mask) { return (state & mask) == mask; };
-  const bool ymm = saves(0x6), zmm = saves(0xE6), tiles = saves(0x60000);
+  const bool ymm = saves(0x6), zmm = saves(0xE6), tiles = saves(kTileState);
   const Cpuid one = cpuid(1), seven = cpuid(7), more = cpuid(7, 1);
   CpuFeatures f;
   f.avx2 = ymm && bit(seven.b, 5) && bit(one.c, 12) && bit(one.c, 29);
@@ -58,6 +61,18 @@ CpuFeatures detect() {
   f.amx_int8 = tiles && bit(seven.d, 24) && bit(seven.d, 25);
   return f;
 }
+
+// True when the kernel says yes and, asked again, still knows of it: a sandbox may answer what it does not know with 0.
+// Kernels before 5.16 know no such request, and one refuses where a thread's signal stack is too small for the state.
+bool ask_for_tiles() {
+  constexpr int kGetPermission = 0x1022, kRequestPermission = 0x1023;  // ARCH_GET_XCOMP_PERM, ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;
+  std::uint64_t granted = 0;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 &&
+         syscall(SYS_arch_prctl, kGetPermission, &granted) == 0 && (granted >> kTileData & 1u) != 0;
+}
+
+Amx detect_amx() { return decide_amx(bit(cpuid(7).d, 24), (saved_state() & kTileState) == kTileState, ask_for_tiles); }
 
 std::string detect_name() {
   if (cpuid(0x80000000u).a < 0x80000004u) return "x86-64 processor";
@@ -76,6 +91,7 @@ std::string detect_name() {
 #else
 
 CpuFeatures detect() { return {}; }
+Amx detect_amx() { return Amx::absent; }
 std::string detect_name() { return "unknown processor"; }
 
 #endif
@@ -160,12 +176,22 @@ const CacheSizes& cache_sizes() {
 
 std::string cpu_name() { return detect_name(); }
 
-std::string isa_name() {
-  const CpuFeatures& f = cpu_features();
-  if (f.amx_bf16 || f.amx_int8) return "AMX";
-  if (f.avx512_bf16) return "AVX-512 BF16";
-  if (f.avx512) return "AVX-512";
-  return f.avx2 ? "AVX2" : "baseline";
+Amx decide_amx(bool has_tiles, bool saves_tiles, bool (*ask)()) {
+  if (!has_tiles) return Amx::absent;
+  return saves_tiles && ask() ? Amx::granted : Amx::refused;
+}
+
+Amx amx() {
+  static const Amx state = detect_amx();
+  return state;
+}
+
+std::string isa_name() { return isa_name(cpu_features(), amx()); }
+
+std::string isa_name(const CpuFeatures& f, Amx amx) {
+  const std::string vectors = f.avx512_bf16 ? "AVX-512 BF16" : f.avx512 ? "AVX-512" : f.avx2 ? "AVX2" : "baseline";
+  if (amx == Amx::absent) return vectors;
+  return vectors + (amx == Amx::granted ? " AMX" : " (AMX refused)");
 }
 
 int logical_cpus() {

@@ -16,7 +16,7 @@ const std::vector<Pass> kGraphPasses = {
 
 const std::vector<DraftPass> kDraftPasses = {
     {"fuse", fuse, Stage::covered},
-    {"read signs", read_signs, Stage::covered},
+    {"pass sign bits", pass_sign_bits, Stage::covered},
     {"resolve views", resolve_views, Stage::in_order},
     {"choose layouts", choose_layouts, Stage::in_order},
 };

@@ -42,7 +42,7 @@ extern const std::vector<DraftPass> kDraftPasses;
 // Where the backend fuses: groups what is elementwise (and reductions of it) among the nodes that no unit covers yet.
 void fuse(Draft& draft);
 // Kernels that want to know only what of a value is above 0 read bits that its writer writes beside it.
-void read_signs(Draft& draft);
+void pass_sign_bits(Draft& draft);
 // Aliases views, inserts the copies that kernels need, orders units by dependence.
 void resolve_views(Draft& draft);
 // Private layouts for parameters that the program only reads.

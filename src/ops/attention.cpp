@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "ops/families.h"
 #include "ops/recurrent.h"
+#include "ops/softmax.h"
 #include "varve/ops.h"
 
 namespace varve {
@@ -152,8 +153,7 @@ std::vector<Tensor> attention_grad_parts(const std::vector<Tensor>& given, const
   Tensor p = exp(scores.values - lse);
   if (scores.row_may_be_empty) p = where(scores.allowed, p, 0.0);
   const Tensor dp = matmul(dy, v, {.transpose_b = true}).to(type);
-  const Tensor mean = sum(p * dp, {.axes = Axes{-1}, .keep = true});
-  const Tensor ds = (p * (dp - mean) * attrs.number("scale")).to(dtype);
+  const Tensor ds = (softmax_grad(p, dp) * attrs.number("scale")).to(dtype);
   return swapped({matmul(ds, k), matmul(ds, q, {.transpose_a = true}), matmul(p.to(dtype), dy, {.transpose_a = true})},
                  attrs);
 }

@@ -1,4 +1,5 @@
 // Activations along an axis.
+#include "ops/softmax.h"
 #include "base/text.h"
 #include "ops/families.h"
 #include "ops/shared.h"
@@ -39,17 +40,51 @@ std::vector<Tensor> log_softmax_parts(const std::vector<Tensor>& in, const Attrs
   return {(shifted - log(sum(exp(shifted), along(attrs)))).to(in[0].dtype())};
 }
 
+// ---- gradients; in: y, dy
+
+std::vector<TensorType> grad_shape(const Call& call) {
+  if (call.in[0] != call.in[1])
+    throw Error(cat(call.op.name, ": dy must be ", call.in[0].str(), ", as y, got ", call.in[1].str(), "."));
+  return same_floating(call);
+}
+
+// Product, sum, difference, product.
+Cost grad_cost(const Call& call, const std::vector<TensorType>& out) {
+  return {4 * static_cast<double>(out[0].shape.numel()),
+          2 * static_cast<double>(call.in[0].bytes()) + static_cast<double>(out[0].bytes())};
+}
+
 // yᵢ = eˣⁱ / Σ eˣ      dxᵢ = yᵢ · (dyᵢ - Σ dy·y)
-std::vector<Tensor> softmax_vjp(const Vjp& v) {
-  const Tensor y = widened(v.out[0]), dy = widened(v.dy);
-  return {(y * (dy - sum(dy * y, along(v.attrs)))).to(v.in[0].dtype())};
+std::vector<Tensor> softmax_grad_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor y = widened(in[0]), dy = widened(in[1]);
+  return {(y * (dy - sum(dy * y, along(attrs)))).to(in[0].dtype())};
 }
 
 // yᵢ = xᵢ - log Σ eˣ      dxᵢ = dyᵢ - eʸⁱ · Σ dy
-std::vector<Tensor> log_softmax_vjp(const Vjp& v) {
-  const Tensor y = widened(v.out[0]), dy = widened(v.dy);
-  return {(dy - exp(y) * sum(dy, along(v.attrs))).to(v.in[0].dtype())};
+std::vector<Tensor> log_softmax_grad_parts(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor y = widened(in[0]), dy = widened(in[1]);
+  return {(dy - exp(y) * sum(dy, along(attrs))).to(in[0].dtype())};
 }
+
+const OpDef softmax_grad_op = define({.name = "softmax_grad",
+                                      .doc = "Gradient of softmax, from its output and dy",
+                                      .family = "activation",
+                                      .arity = 2,
+                                      .shape = grad_shape,
+                                      .decompose = softmax_grad_parts,
+                                      .cost = grad_cost,
+                                      .in_place = {{0, 0}, {0, 1}}});
+const OpDef log_softmax_grad_op = define({.name = "log_softmax_grad",
+                                          .doc = "Gradient of log_softmax, from its output and dy",
+                                          .family = "activation",
+                                          .arity = 2,
+                                          .shape = grad_shape,
+                                          .decompose = log_softmax_grad_parts,
+                                          .cost = grad_cost,
+                                          .in_place = {{0, 0}, {0, 1}}});
+
+std::vector<Tensor> softmax_vjp(const Vjp& v) { return softmax_grad_op.call({v.out[0], v.dy}, v.attrs); }
+std::vector<Tensor> log_softmax_vjp(const Vjp& v) { return log_softmax_grad_op.call({v.out[0], v.dy}, v.attrs); }
 
 const OpDef softmax_op = define({.name = "softmax",
                                  .doc = "eˣ over its sum along an axis",
@@ -78,6 +113,12 @@ Tensor along_axis(const OpDef& op, const Tensor& x, std::int64_t axis) {
 Tensor softmax(const Tensor& x, std::int64_t axis) { return along_axis(softmax_op, x, axis); }
 Tensor log_softmax(const Tensor& x, std::int64_t axis) { return along_axis(log_softmax_op, x, axis); }
 
-std::vector<const OpRecord*> softmax_ops() { return {&softmax_op.record(), &log_softmax_op.record()}; }
+Tensor softmax_grad(const Tensor& y, const Tensor& dy, std::int64_t axis) {
+  return softmax_grad_op.call({y, dy}, {{"axis", normalize_axis(axis, y.rank(), "softmax_grad")}})[0];
+}
+
+std::vector<const OpRecord*> softmax_ops() {
+  return {&softmax_op.record(), &log_softmax_op.record(), &softmax_grad_op.record(), &log_softmax_grad_op.record()};
+}
 
 }  // namespace varve

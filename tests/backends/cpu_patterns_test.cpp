@@ -42,7 +42,7 @@ TEST(CpuRows, SoftmaxAndItsGradient) {
       },
       {values({3, 2, 37}, 1), values({3, 2, 37}, 2)});
   expect_kernel(text, "rows softmax  <-");
-  expect_kernel(text, "rows softmax gradient");
+  expect_kernel(text, "rows softmax_grad");
   const std::string other = checked([](const Tensors& in) { return Tensors{softmax(in[0], 0)}; }, {values({7, 5}, 1)});
   expect_no_kernel(other, "rows softmax  <-");
 }

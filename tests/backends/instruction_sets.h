@@ -1,9 +1,11 @@
-// Kernels for an older processor than this one.
+// Kernels for another processor than this one.
 #pragma once
 
 #include <hwy/targets.h>
 
 #include <cstdint>
+
+#include "backends/cpu/onednn/onednn.h"
 
 namespace varve::cpu::testing {
 
@@ -16,5 +18,13 @@ struct Avx2Only {
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
 };
+
+#ifdef VARVE_HAS_ONEDNN
+// Decisions for a processor with such products of bf16 for as long as it lives. The library uses what it finds.
+struct Bf16As {
+  explicit Bf16As(dnn::Bf16 products) { dnn::pretend_bf16_products(products); }
+  ~Bf16As() { dnn::pretend_bf16_products({}); }
+};
+#endif
 
 }  // namespace varve::cpu::testing

@@ -31,7 +31,7 @@ Product product_of(const GemmCase& c) {
   return p;
 }
 
-std::vector<float> values(std::int64_t count, unsigned seed) {
+std::vector<float> operand_values(std::int64_t count, unsigned seed) {
   std::vector<float> v(static_cast<std::size_t>(count));
   unsigned state = seed * 2654435761u + 1;
   for (float& x : v) {
@@ -42,7 +42,8 @@ std::vector<float> values(std::int64_t count, unsigned seed) {
 }
 
 struct Operands {
-  explicit Operands(const Product& product) : p(product), a(values(p.m * p.k, 1)), b(values(p.k * p.n, 2)) {}
+  explicit Operands(const Product& product)
+      : p(product), a(operand_values(p.m * p.k, 1)), b(operand_values(p.k * p.n, 2)) {}
 
   double sum(std::int64_t i, std::int64_t j) const {
     double total = 0;
@@ -108,7 +109,7 @@ TEST_P(GemmSizes, LanesDoNotChangeABit) {
 TEST_P(GemmSizes, AddsItselfWithAScale) {
   if (GetParam().turned_c) return;  // rows of c are dense there
   const Operands in(product_of(GetParam()));
-  const std::vector<float> before = values(in.p.m * in.p.n, 3);
+  const std::vector<float> before = operand_values(in.p.m * in.p.n, 3);
   std::vector<float> c = before;
   const Gemm gemm(in.p, {.accumulate = true, .workers = 2});
   std::vector<std::byte> scratch(gemm.scratch_bytes() + 64);

@@ -124,5 +124,31 @@ TEST(Cpu, DescribesItself) {
   EXPECT_TRUE(cpu_features().avx512 || !cpu_features().avx512_bf16);
 }
 
+bool say_yes() { return true; }
+bool say_no() { return false; }
+bool fail_the_test() {
+  ADD_FAILURE() << "asked for tiles that nobody can give";
+  return true;
+}
+
+TEST(Cpu, AsksForTilesOnlyWhereTheyCanBeHad) {
+  EXPECT_EQ(decide_amx(true, true, say_yes), Amx::granted);
+  EXPECT_EQ(decide_amx(true, true, say_no), Amx::refused);
+  EXPECT_EQ(decide_amx(true, false, fail_the_test), Amx::refused);  // the system does not save them
+  EXPECT_EQ(decide_amx(false, true, fail_the_test), Amx::absent);
+  EXPECT_EQ(decide_amx(false, false, fail_the_test), Amx::absent);
+}
+
+TEST(Cpu, TellsWhetherTilesWereGranted) {
+  const CpuFeatures bf16{.avx2 = true, .avx512 = true, .avx512_bf16 = true};
+  EXPECT_EQ(isa_name(bf16, Amx::granted), "AVX-512 BF16 AMX");
+  EXPECT_EQ(isa_name(bf16, Amx::refused), "AVX-512 BF16 (AMX refused)");
+  EXPECT_EQ(isa_name(bf16, Amx::absent), "AVX-512 BF16");
+  EXPECT_EQ(isa_name({.avx2 = true, .avx512 = true}, Amx::absent), "AVX-512");
+  EXPECT_EQ(isa_name({.avx2 = true}, Amx::absent), "AVX2");
+  EXPECT_EQ(isa_name({}, Amx::absent), "baseline");
+  EXPECT_EQ(amx(), amx());  // settled by the first call
+}
+
 }  // namespace
 }  // namespace varve

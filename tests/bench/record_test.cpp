@@ -55,6 +55,19 @@ TEST(Records, RoundTrip) {
   EXPECT_EQ(to_json(read[1]), to_json(example("torch")));
 }
 
+TEST(Records, OlderOnesTellByTheirCommandWhetherTheyWereChecked) {
+  nlohmann::json json = nlohmann::json::parse(to_json(example()).dump());
+  EXPECT_TRUE(record_from_json(json).verified);
+  json["verified"] = false;
+  EXPECT_FALSE(record_from_json(json).verified);
+  json["verified"] = "yes";
+  EXPECT_THROW(record_from_json(json), Error);
+  json.erase("verified");
+  EXPECT_TRUE(record_from_json(json).verified);
+  json["command"] = "varve bench step fcn5 --unverified";
+  EXPECT_FALSE(record_from_json(json).verified);
+}
+
 TEST(Records, RowsWithoutFiguresStay) {
   Record r = example("torch");
   r.processes.clear(), r.modes.clear(), r.ms_median = 0, r.ms_quartiles = {};

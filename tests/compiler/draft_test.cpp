@@ -76,8 +76,8 @@ class Signs final : public backend::Backend {
     backend::Claim claim = backend::Claim::of(site.node().op->name, site.root(), [](const auto&, const auto&) {
       return backend::prepared([](const backend::RunArgs&) {});
     });
-    if (site.node().is("exp")) claim.writes_signs = 0;
-    if (site.node().is("tan")) claim.reads_signs = 0, claim.in_place.clear();
+    if (site.node().is("exp")) claim.sign_bits.output = 0;
+    if (site.node().is("tan")) claim.sign_bits.input = 0, claim.in_place.clear();
     return {claim};
   }
   backend::Prepared prepare_copy(const backend::Port&, const backend::Port&) const override {

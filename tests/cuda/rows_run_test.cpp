@@ -49,7 +49,7 @@ TEST_F(CudaRowsRun, TheGradientOfSoftmax) {
                         return Tensors{gradients(sum(y * in[1]), {in[0]})[0]};
                       },
                       {values(shape, 1), values(shape, 2)}),
-                  "rows softmax gradient");
+                  "rows softmax_grad");
 }
 
 TEST_F(CudaRowsRun, AStepsLossIsOneKernel) {

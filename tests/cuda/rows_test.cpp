@@ -52,7 +52,7 @@ TEST(CudaRows, Softmax) {
                   return Tensors{gradients(sum(y * in[1]), {in[0]})[0]};
                 },
                 {{f32, {3, 2, 37}}, {f32, {3, 2, 37}}}),
-            (Names{"rows softmax", "rows softmax gradient"}));
+            (Names{"rows softmax", "rows softmax_grad"}));
   expect_compiles("norm/softmax.cu");
 }
 

@@ -1,6 +1,8 @@
 // The pages hold together: links lead somewhere, quoted sources are what the sources say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -22,7 +24,10 @@ std::string read(const fs::path& path) {
 }
 
 std::vector<fs::path> pages() {
-  std::vector<fs::path> found = {kRoot / "README.md"};
+  std::vector<fs::path> found;
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "bench/adapters/README.md",
+                           "bench/results/README.md"})
+    found.push_back(kRoot / name);
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs"))
     if (entry.path().extension() == ".md") found.push_back(entry.path());
   return found;
@@ -69,5 +74,24 @@ TEST(Pages, PromotionTable) {
     EXPECT_NE(text.find(row + "\n"), std::string::npos) << row;
   }
 }
+
+// A newcomer reads it in two minutes.
+TEST(Pages, TheReadmeIsShort) {
+  const std::string text = read(kRoot / "README.md");
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 150);
+}
+
+#ifdef VARVE_CLI_PATH
+// docs/results.md, its plots and the README's table are what the tool makes of the records.
+TEST(Pages, ResultsAreThoseOfTheRecords) {
+  const std::string command = "'" + (kRoot / "tools/results-page").string() + "' --check '" + VARVE_CLI_PATH + "' 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said;
+  char part[4096];
+  while (const std::size_t count = std::fread(part, 1, sizeof part, pipe)) said.append(part, count);
+  EXPECT_EQ(pclose(pipe), 0) << said;
+}
+#endif
 
 }  // namespace

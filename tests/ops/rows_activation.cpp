@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/rows_arithmetic.h"
+#include "tensor/record.h"
 
 namespace varve::test {
 
@@ -79,16 +80,24 @@ void add_with_slope(std::vector<Row>& rows) {
       "elu", "tensor", [](const Tensor& x, const Tensor& alpha) { return elu(x, alpha); }, exponential);
 }
 
-// Along an axis: the largest exponent taken out first.
-Doubles log_probabilities(const Doubles& x, std::int64_t axis) {
-  const auto a = static_cast<std::size_t>(axis < 0 ? axis + x.shape.rank() : axis);
-  Shape rest = x.shape;
+// Positions of the elements of each line along an axis.
+void each_line(const Shape& shape, std::int64_t axis,
+               const std::function<void(const std::vector<std::size_t>&)>& visit) {
+  const auto a = static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis);
+  Shape rest = shape;
   rest[static_cast<int>(a)] = 1;
-  Doubles out = x;
   each_index(rest, [&](std::vector<std::int64_t> index) {
     std::vector<std::size_t> line;
-    for (index[a] = 0; index[a] < x.shape[static_cast<int>(a)]; ++index[a])
-      line.push_back(static_cast<std::size_t>(offset(x.shape, index)));
+    for (index[a] = 0; index[a] < shape[static_cast<int>(a)]; ++index[a])
+      line.push_back(static_cast<std::size_t>(offset(shape, index)));
+    visit(line);
+  });
+}
+
+// The largest exponent taken out first.
+Doubles log_probabilities(const Doubles& x, std::int64_t axis) {
+  Doubles out = x;
+  each_line(x.shape, axis, [&](const std::vector<std::size_t>& line) {
     double largest = -kInfinity, total = 0;
     bool nan = false;
     for (const std::size_t i : line) {
@@ -99,6 +108,43 @@ Doubles log_probabilities(const Doubles& x, std::int64_t axis) {
     for (const std::size_t i : line) out.data[i] = nan ? kNaN : x.data[i] - largest - std::log(total);
   });
   return out;
+}
+
+// y · (dy - Σ dy·y), or dy - eʸ · Σ dy; `sign` of what is subtracted: with +1 and absolute values the sum's magnitude.
+Doubles softmax_gradient(const DoublesList& in, bool log, std::int64_t axis, double sign) {
+  const Doubles &y = in[0], &dy = in[1];
+  Doubles dx = dy;
+  each_line(y.shape, axis, [&](const std::vector<std::size_t>& line) {
+    double total = 0;
+    for (const std::size_t i : line) total += log ? dy.data[i] : dy.data[i] * y.data[i];
+    for (const std::size_t i : line)
+      dx.data[i] = log ? dy.data[i] + sign * std::exp(y.data[i]) * total : y.data[i] * (dy.data[i] + sign * total);
+  });
+  return dx;
+}
+
+// Straight through the records: softmax itself gives them no values but its own.
+void add_softmax_gradients(std::vector<Row>& rows) {
+  for (const std::string op : {"softmax_grad", "log_softmax_grad"})
+    for (const std::int64_t axis : {1, 0}) {
+      const bool log = op == "log_softmax_grad";
+      rows.push_back({.op = op,
+                      .label = axis == 1 ? "last" : "first",
+                      .call =
+                          [op, axis](const Tensors& in) {
+                            return record(find_operator(op), in, {{"axis", axis}});
+                          },
+                      .oracle = [=](const DoublesList& in) { return softmax_gradient(in, log, axis, -1); },
+                      .shapes = {{{3, 5}, {3, 5}}, {{1, 1}, {1, 1}}, {{0, 3}, {0, 3}}, {{4, 67}, {4, 67}}},
+                      .terms = [axis](const std::vector<Shape>& s) { return 2 + static_cast<double>(s[0][axis == 1]); },
+                      .magnitude =
+                          [=](DoublesList in) {
+                            for (double& v : in[0].data) v = log ? v : std::abs(v);
+                            for (double& v : in[1].data) v = std::abs(v);
+                            return softmax_gradient(in, log, axis, 1);
+                          },
+                      .gradient_shapes = {{{3, 5}, {3, 5}}}});
+    }
 }
 
 void add_softmax(std::vector<Row>& rows) {
@@ -112,6 +158,7 @@ void add_softmax(std::vector<Row>& rows) {
     };
     rows.push_back({.op = "softmax",
                     .label = label,
+                    .covers = {"softmax_grad"},
                     .call = [axis](const Tensors& in) { return softmax(in[0], axis); },
                     .oracle = oracle,
                     .shapes = shapes,
@@ -119,6 +166,7 @@ void add_softmax(std::vector<Row>& rows) {
                     .range = {-4, 4}});
     rows.push_back({.op = "log_softmax",
                     .label = label,
+                    .covers = {"log_softmax_grad"},
                     .call = [axis](const Tensors& in) { return log_softmax(in[0], axis); },
                     .oracle = log_oracle,
                     .shapes = std::move(shapes),
@@ -140,6 +188,7 @@ std::vector<Row> activation_rows() {
   add_kinked(rows);
   add_with_slope(rows);
   add_softmax(rows);
+  add_softmax_gradients(rows);
   return rows;
 }
 

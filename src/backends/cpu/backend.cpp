@@ -1,8 +1,8 @@
 #include "backends/cpu/backend.h"
 
 #include "backends/cpu/claims.h"
+#include "backends/cpu/common/rates.h"
 #include "backends/cpu/groups/groups.h"
-#include "backends/cpu/onednn/onednn.h"
 #include "base/levers.h"
 #include "base/text.h"
 
@@ -34,27 +34,14 @@ const ClaimMap& claim_map() {
   return map;
 }
 
-bool gains_from_bf16() {
-#ifdef VARVE_HAS_ONEDNN
-  return lever("bf16") && dnn::gains_from_bf16();
-#else
-  return false;
-#endif
-}
-
 class CpuBackend final : public backend::Backend {
  public:
   std::string name() const override { return "cpu"; }
   bool fuses() const override { return true; }
-  bool gains_from(DType dtype) const override { return dtype != bf16 || gains_from_bf16(); }
+  bool gains_from(DType dtype) const override { return dtype != bf16 || (lever("bf16") && gains_from_bf16()); }
 
   std::vector<backend::Claim> claims(const backend::Site& site) const override {
-    std::vector<backend::Claim> result;
-    const auto known = claim_map().find(site.node().op->name);
-    if (known != claim_map().end())
-      for (const ClaimFn& claim : known->second) claim(site, result);
-    if (result.empty()) result.push_back(backend::Claim::no("cpu", "no kernel for this operator"));
-    return result;
+    return backend::claims_of(claim_map(), site, "cpu");
   }
 
   backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }

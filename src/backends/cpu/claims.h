@@ -2,18 +2,12 @@
 // operators.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "backend/backend.h"
+#include "backend/task.h"
 
 namespace varve::cpu {
 
-// Appends offers and refusals, the best first.
-using ClaimFn = std::function<void(const backend::Site& site, std::vector<backend::Claim>& claims)>;
-using ClaimMap = std::map<std::string, std::vector<ClaimFn>>;
+using backend::ClaimFn;
+using backend::ClaimMap;
 
 void add_shape_claims(ClaimMap&);
 void add_reduce_claims(ClaimMap&);

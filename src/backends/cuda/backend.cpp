@@ -45,12 +45,7 @@ class CudaBackend final : public backend::Backend {
   backend::Device* device() const override { return context_; }
 
   std::vector<backend::Claim> claims(const backend::Site& site) const override {
-    std::vector<backend::Claim> result;
-    const auto known = claim_map().find(site.node().op->name);
-    if (known != claim_map().end())
-      for (const ClaimFn& claim : known->second) claim(site, result);
-    if (result.empty()) result.push_back(backend::Claim::no("cuda", "no kernel for this operator"));
-    return result;
+    return backend::claims_of(claim_map(), site, "cuda");
   }
 
   backend::Claim claim_group(const backend::Group& group) const override { return offer_group(group); }
@@ -58,7 +53,7 @@ class CudaBackend final : public backend::Backend {
   backend::Claim claim_together(const std::vector<backend::Group>& groups) const override {
     return offer_groups(groups);
   }
-  bool writes_again() const override { return true; }
+  bool recomputes() const override { return true; }
   backend::Prepared prepare_copy(const backend::Port& from, const backend::Port& to) const override {
     return prepare_strided_copy(from, to);
   }

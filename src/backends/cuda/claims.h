@@ -1,18 +1,12 @@
 // Who can compute what on the GPU: functions that offer kernels for a site, by operator name. One file a family.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "backend/backend.h"
+#include "backend/task.h"
 
 namespace varve::cuda {
 
-// Appends offers and refusals, the best first.
-using ClaimFn = std::function<void(const backend::Site& site, std::vector<backend::Claim>& claims)>;
-using ClaimMap = std::map<std::string, std::vector<ClaimFn>>;
+using backend::ClaimFn;
+using backend::ClaimMap;
 
 void add_shape_claims(ClaimMap&);   // fill, iota, pad, unslice, concat, check_finite, barrier
 void add_reduce_claims(ClaimMap&);  // any, all, argmax, argmin, cumsum, sort; reductions that groups leave

@@ -59,7 +59,7 @@ struct Clusters {
 // A result that is cheap to compute again is not kept in memory for groups that come later.
 void sink(Clusters& clusters);
 // A result of the forward pass that a kernel of the backward pass can write once more is not kept until then.
-void write_again(Draft& draft, Clusters& clusters);
+void recompute(Draft& draft, Clusters& clusters);
 // The kernel-to-be: an expression over what it reads, a result for each value that is stored.
 backend::Group group_of(const Clusters& clusters, const Cluster& cluster);
 

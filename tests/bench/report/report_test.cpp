@@ -60,7 +60,7 @@ TEST(Report, NobodyToCompareWithIsNoVictory) {
   const Facts alone({timed("varve", kTen)});
   EXPECT_FALSE(contains(report_page(alone), "geometric mean"));
   EXPECT_TRUE(contains(report_page(alone), "without a peer to compare"));
-  EXPECT_TRUE(contains(report_markdown(alone), "no other framework to compare with"));
+  EXPECT_TRUE(contains(report_markdown(alone), "No other framework to compare with"));
 }
 
 TEST(Report, TheLaterOfTwoRecordsCounts) {
@@ -71,6 +71,62 @@ TEST(Report, TheLaterOfTwoRecordsCounts) {
     ASSERT_EQ(facts.all().size(), 1u);
     EXPECT_NEAR(facts.all()[0].ms_median, 10, 0.1);
   }
+}
+
+// Varve alone, measured later at the same setting, does not come between Varve and its peers.
+TEST(Report, ARatioIsOfOneRun) {
+  Record varve = timed("varve", kTen), torch = timed("torch", by(2)), later = timed("varve", by(4));
+  varve.time = torch.time = "2026-01-01T00:00:00Z", later.time = "2026-02-01T00:00:00Z";
+  later.command = "varve bench step frameworks=varve";
+  const auto ratio = [](const Facts& facts) {
+    const auto rows = facts.main_comparisons("step", facts.main_places("step").at(0));
+    return rows.at(0).both() ? rows[0].ratio() : 0;
+  };
+  EXPECT_NEAR(ratio(Facts({varve, torch, later})), 2, 1e-9);
+  EXPECT_NEAR(ratio(Facts({later, torch, varve})), 2, 1e-9);
+  // A later run with a peer counts, and takes nothing from one of another commit.
+  Record jax = timed("jax", by(1.2)), fresh = timed("torch", by(6));
+  jax.command = "another", jax.time = "2026-01-01T00:00:00Z";
+  fresh.time = later.time, fresh.command = later.command, later.commit = fresh.commit = "new";
+  EXPECT_NEAR(ratio(Facts({varve, torch, jax, later, fresh})), 1.5, 1e-9);
+  EXPECT_NEAR(ratio(Facts({varve, torch, jax})), 1.2, 1e-9);  // of the same commit: it is the best peer
+}
+
+TEST(Report, WhatWasNotCheckedIsListedAndNotUsed) {
+  Record varve = timed("varve", kTen), torch = timed("torch", by(2)), other = timed("torch", by(3));
+  other.workload = "fcn5", other.verified = false;
+  Record alone = other;
+  alone.framework = "varve", alone.processes = {kTen};
+  summarize(alone);
+  const Facts facts({varve, torch, other, alone});
+  EXPECT_EQ(facts.all().size(), 2u);
+  for (const std::string& text : {report_page(facts), report_markdown(facts)}) {
+    EXPECT_TRUE(contains(text, "Not measured with the check on"));
+    EXPECT_TRUE(contains(text, "fcn5 (batch 128)"));
+    EXPECT_FALSE(contains(text, "3.00×"));
+  }
+  const Facts nothing({other, alone});
+  EXPECT_TRUE(contains(report_markdown(nothing), "## " + machine_name(other)));
+  EXPECT_FALSE(contains(report_markdown(Facts({varve, torch})), "with the check on"));
+}
+
+TEST(Report, MarkdownHasASectionForEachMachine) {
+  const Facts facts(made_up_records({.machines = 2}));
+  const std::string text = report_markdown(facts);
+  const std::size_t first = text.find("\n## " + facts.machines()[0]), second = text.find("\n## " + facts.machines()[1]);
+  ASSERT_NE(first, std::string::npos);
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_EQ(occurrences(text.substr(first, second - first), "### Training step"), 1u);
+  EXPECT_EQ(occurrences(text.substr(second), "### Training step"), 1u);
+}
+
+TEST(Report, TheTableOfRatiosNamesTheWorst) {
+  Record varve = timed("varve", kTen), torch = timed("torch", by(2));
+  Record slow = varve, faster = timed("torch", by(0.5));
+  slow.workload = faster.workload = "gpt-small";
+  const std::string text = report_markdown(Facts({varve, torch, slow, faster}));
+  EXPECT_TRUE(contains(text, "| 2 | 1 | 0 | 1 | 1.00× | 0.50× (gpt-small) | 2.00× (cnn-mnist) |"))
+      << text.substr(0, 900);
 }
 
 TEST(Report, MachinesStandSideBySide) {

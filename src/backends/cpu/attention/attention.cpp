@@ -3,9 +3,9 @@
 #include <array>
 #include <optional>
 
+#include "backend/attention.h"
 #include "backends/cpu/attention/attention_kernels.h"
 #include "backends/cpu/common/loops.h"
-#include "backends/cpu/common/match.h"
 #include "backends/cpu/common/scratch.h"
 #include "backends/cpu/common/team.h"
 
@@ -139,17 +139,7 @@ Prepared make_apart(const Task& task, int threads) {
 std::string refusal_of(const ir::Node& node) {
   const DType dtype = node.types[0].dtype;
   if (dtype != f32 && dtype != bf16) return name(dtype);
-  if (node.is("attention") && node.inputs.size() > 3) return "a mask";
-  const auto leading = [&](std::size_t i) {
-    Ints sizes = node.inputs[i].type().shape.vec();
-    sizes.pop_back();
-    sizes.erase(sizes.end() - (node.attrs.flag("heads_inside") ? 2 : 1));
-    return sizes;
-  };
-  if (leading(0) != leading(1) || leading(0) != leading(2)) return "heads that broadcast";
-  for (const ir::Value& input : node.inputs)
-    if (input.type().shape.numel() == 0) return "an empty tensor";
-  return "";
+  return backend::heads_refusal(node);
 }
 
 std::vector<backend::Memory> memory_of(const ir::Node& node) {
@@ -158,59 +148,18 @@ std::vector<backend::Memory> memory_of(const ir::Node& node) {
   return memory;
 }
 
-// ---- a gradient whose three parts are joined, as those of one projection to q, k and v are
-
-// The heads [.., T, heads, D] as columns [.., T, heads·D] of a wider matrix.
-struct Joined {
-  ir::NodePtr concat;
-  std::array<std::int64_t, 3> columns = {};  // the first ones of dq, dk, dv
-};
-
-bool is_columns_of(const ir::Value& value, const ir::Value& heads) {
-  if (!value.node->is("reshape") || value.node->inputs[0] != heads) return false;
-  Ints merged = heads.type().shape.vec();
-  const std::int64_t depth = merged.back();
-  merged.pop_back();
-  merged.back() *= depth;
-  return value.type().shape.vec() == merged;
-}
-
-std::optional<Joined> joined_after(const Site& site) {
-  Joined joined;
-  if (!site.node().attrs.flag("heads_inside")) return std::nullopt;
-  for (int o = 0; o < 3; ++o) {
-    const auto readers = readers_of(site, {site.root(), o});
-    if (!readers || readers->size() != 1) return std::nullopt;
-    const auto& [concat, input, value] = readers->front();
-    if (!concat->is("concat") || concat->inputs.size() != 3 || (o > 0 && concat != joined.concat)) return std::nullopt;
-    if (!is_columns_of(value, {site.root(), o})) return std::nullopt;
-    if (concat->attrs.integer("axis") != value.type().shape.rank() - 1) return std::nullopt;
-    joined.concat = concat;
-    for (int before = 0; before < input; ++before)
-      joined.columns[static_cast<std::size_t>(o)] +=
-          concat->inputs[static_cast<std::size_t>(before)].type().shape.back();
-  }
-  return joined;
-}
-
-// One part of the joined gradient as a port of its own.
-Port part_of(const Port& whole, const TensorType& type) {
-  Port part{type, whole.layout, nullptr};
-  part.layout.strides.back() = type.shape.back();
-  part.layout.strides.push_back(1);
-  return part;
-}
+// ---- a gradient whose three parts are joined
 
 void claim_joined(const Site& site, std::vector<Claim>& claims) {
   const ir::Node& node = site.node();
-  const std::optional<Joined> joined = joined_after(site);
+  const std::optional<backend::JoinedHeads> joined = backend::joined_after(site);
   if (!joined || !refusal_of(node).empty()) return;
   Claim claim =
       Claim::of("heads attention_grad+concat", site.root(),
                 [types = node.types, attrs = node.attrs, columns = joined->columns, threads = Setting::now().threads](
                     const std::vector<Port>& in, const std::vector<Port>& out) {
                   const auto target = [&](std::size_t o) {
-                    return Target{Heads(part_of(out[0], types[o]), true), 0, columns[o]};
+                    return Target{Heads(backend::part_of(out[0], types[o]), true), 0, columns[o]};
                   };
                   return make_attention_grad(attrs, in, {target(0), target(1), target(2)}, threads);
                 });

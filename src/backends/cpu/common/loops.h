@@ -13,46 +13,13 @@
 
 namespace varve::cpu {
 
-// One node, with the operands that its kernel will see. The makers copy what the kernel keeps.
-struct Task {
-  const std::string& op;
-  const Attrs& attrs;
-  const std::vector<backend::Port>& in;
-  const std::vector<backend::Port>& out;
+using backend::Maker;
+using backend::nothing;
+using backend::Rows;
+using backend::Task;
 
-  const Shape& shape_in(std::size_t i) const { return in[i].type.shape; }
-  const Shape& shape_out(std::size_t i = 0) const { return out[i].type.shape; }
-  DType dtype_in(std::size_t i) const { return in[i].type.dtype; }
-  DType dtype_out(std::size_t i = 0) const { return out[i].type.dtype; }
-};
-using Maker = backend::Prepared (*)(const Task& task);
-
-// Offers the kernel for every call of the operator. Keeps no node: a program outlives the graph it came from.
-inline void offer(ClaimMap& map, const std::string& name, Maker make) {
-  map[name].push_back([make](const backend::Site& site, std::vector<backend::Claim>& claims) {
-    const std::string& op = site.node().op->name;
-    claims.push_back(backend::Claim::of(cat("cpu ", op), site.root(),
-                                        [make, op, attrs = site.node().attrs](const std::vector<backend::Port>& in,
-                                                                              const std::vector<backend::Port>& out) {
-                                          return make({op, attrs, in, out});
-                                        }));
-  });
-}
-
-// For calls that have nothing to compute.
-inline backend::Prepared nothing() {
-  return backend::prepared([](const backend::RunArgs&) {});
-}
-
-// A contiguous tensor along one axis: element k of row (o, i) lies at (o · size + k) · inner + i. Not for empty tensors
-// with more than one axis beside an empty one: their outer and inner sizes need not fit an integer.
-struct Rows {
-  std::int64_t outer = 1, size = 1, inner = 1;
-
-  Rows(const Shape& shape, std::int64_t axis) {
-    for (int a = 0; a < shape.rank(); ++a) (a < axis ? outer : a == axis ? size : inner) *= shape[a];
-  }
-};
+// Offers the kernel for every call of the operator.
+inline void offer(ClaimMap& map, const std::string& op, Maker make) { backend::offer(map, "cpu", op, make); }
 
 // f(o, j) for rows [begin, end) of a nest of loops with `count` steps inside: rows number o · count + j.
 template <class F>

@@ -10,29 +10,6 @@ using backend::Claim;
 using backend::Port;
 using backend::RunArgs;
 
-ConvCall conv_call(const ir::Node& node) {
-  const ConvPass pass = node.is("conv2d")              ? ConvPass::forward
-                        : node.is("conv2d_input_grad") ? ConvPass::input_grad
-                                                       : ConvPass::weight_grad;
-  const Shape &first = node.inputs[0].type().shape, &second = node.inputs[1].type().shape, &out = node.types[0].shape;
-  const Shape& x = pass == ConvPass::input_grad ? out : first;
-  const Shape& w = pass == ConvPass::weight_grad ? out : second;
-  const Shape& y = pass == ConvPass::forward ? out : pass == ConvPass::input_grad ? first : second;
-  return {pass, conv_shape(x, w, y, node.attrs), x.numel() == 0 || w.numel() == 0 || y.numel() == 0};
-}
-
-const char* name(ConvPass pass) {
-  switch (pass) {
-    case ConvPass::forward:
-      return "conv2d";
-    case ConvPass::input_grad:
-      return "conv2d_input_grad";
-    case ConvPass::weight_grad:
-      break;
-  }
-  return "conv2d_weight_grad";
-}
-
 backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int threads) {
   std::unique_ptr<plain::Convolution> conv = plain::convolution(call.pass, call.shape, dtype, threads);
   const std::size_t scratch = conv->scratch_bytes();

@@ -1,6 +1,6 @@
 #include "backends/cpu/conv/conv_biased.h"
 
-#include "backends/cpu/common/epilogue.h"
+#include "backend/followers.h"
 #include "backends/cpu/common/loops.h"
 #include "backends/cpu/common/scratch.h"
 
@@ -8,6 +8,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::Followers;
 using backend::Port;
 using backend::RunArgs;
 using backend::Site;
@@ -34,17 +35,17 @@ class Kernel {
   std::int64_t channels_;  // of the bias; 0: none
 };
 
-Claim biased_claim(const Site& site, const ConvCall& call, const BiasedConv& conv, const Epilogue& epilogue) {
-  const bool relu = epilogue.activation == dnn::Activation::relu;
-  const std::int64_t bias = epilogue.biased ? call.shape.out_channels : 0;
-  Claim claim = Claim::of(cat(conv.kernel, " ", name(call.pass), epilogue.text()), site.root(),
+Claim biased_claim(const Site& site, const ConvCall& call, const BiasedConv& conv, const Followers& with) {
+  const bool relu = with.activation == "relu";
+  const std::int64_t bias = with.biased() ? call.shape.out_channels : 0;
+  Claim claim = Claim::of(cat(conv.kernel, " ", name(call.pass), with.text()), site.root(),
                           [make = conv.make, relu, bias, dtype = site.node().types[0].dtype](const std::vector<Port>&,
                                                                                              const std::vector<Port>&) {
                             Kernel kernel(make(relu), dtype, bias);
                             const std::size_t scratch = kernel.scratch_bytes();
                             return backend::prepared(std::move(kernel), scratch);
                           });
-  epilogue.cover(claim);
+  with.cover(claim);
   return claim;
 }
 
@@ -52,10 +53,9 @@ Claim biased_claim(const Site& site, const ConvCall& call, const BiasedConv& con
 
 void offer_biased_conv(const Site& site, const ConvCall& call, const BiasedConv& conv, std::vector<Claim>& claims) {
   if (call.pass == ConvPass::forward) {
-    constexpr std::int64_t kLong = 1 << 20;  // a ReLU costs these kernels next to nothing, however short the sums
-    for (const Epilogue& epilogue : epilogues_after(site, kLong))
-      if (epilogue.activation == dnn::Activation::none || epilogue.activation == dnn::Activation::relu)
-        claims.push_back(biased_claim(site, call, conv, epilogue));
+    // A ReLU costs these kernels next to nothing, however short the sums.
+    for (const Followers& with : backend::followers_of(site, [](const ir::Node& next) { return next.is("relu"); }))
+      claims.push_back(biased_claim(site, call, conv, with));
   }
   claims.push_back(biased_claim(site, call, conv, {}));
 }

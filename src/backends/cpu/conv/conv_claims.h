@@ -6,15 +6,6 @@
 
 namespace varve::cpu {
 
-// Which of the three operators a node is, and its geometry.
-struct ConvCall {
-  ConvPass pass;
-  ConvShape shape;
-  bool empty;  // one of the three tensors
-};
-ConvCall conv_call(const ir::Node& node);
-const char* name(ConvPass pass);  // "conv2d_input_grad"
-
 backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int threads);
 
 // Where it is cheaper than the direct algorithm; with bias and ReLU first, then alone.

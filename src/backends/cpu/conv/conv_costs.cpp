@@ -1,7 +1,7 @@
 #include "backends/cpu/conv/conv_costs.h"
 
+#include "backends/cpu/common/rates.h"
 #include "backends/cpu/conv/winograd/tiles.h"
-#include "backends/cpu/onednn/onednn.h"
 
 namespace varve::cpu {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 // Multiply-adds of direct convolution in the time of one at the processor's f32 peak.
 double direct_rate(const ConvShape& s, DType dtype) {
 #ifdef VARVE_HAS_ONEDNN
-  if (dtype == bf16 && dnn::has_bf16()) return 1.6;
+  if (dtype == bf16 && dnn::has_bf16()) return rates(bf16_products()).direct_bf16;
   return s.in_channels < 8 ? 0.85 : 0.95;
 #else
   static_cast<void>(s);

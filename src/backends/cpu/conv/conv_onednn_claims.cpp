@@ -11,6 +11,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::Followers;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
@@ -68,11 +69,11 @@ Prepared prepare_conv(const Conv& c) {
       scratch);
 }
 
-Claim conv_claim(const Site& site, const ConvCall& call, const Epilogue& epilogue) {
-  const Conv conv{call, site.node().types[0].dtype, epilogue.without_nodes()};
-  Claim claim = Claim::of(cat("onednn ", name(call.pass), epilogue.text()), site.root(),
+Claim conv_claim(const Site& site, const ConvCall& call, const Followers& with) {
+  const Conv conv{call, site.node().types[0].dtype, Epilogue(with)};
+  Claim claim = Claim::of(cat("onednn ", name(call.pass), with.text()), site.root(),
                           [conv](const std::vector<Port>&, const std::vector<Port>&) { return prepare_conv(conv); });
-  epilogue.cover(claim);
+  with.cover(claim);
   return claim;
 }
 
@@ -87,7 +88,7 @@ void claim_dnn_conv(const Site& site, std::vector<Claim>& claims) {
   }
   const std::int64_t terms = call.shape.taps() * call.shape.in_group();
   if (call.pass == ConvPass::forward && dtype == f32)
-    for (const Epilogue& epilogue : epilogues_after(site, terms)) claims.push_back(conv_claim(site, call, epilogue));
+    for (const Followers& with : followers_of(site, terms)) claims.push_back(conv_claim(site, call, with));
   claims.push_back(conv_claim(site, call, {}));
 }
 

@@ -1,6 +1,5 @@
 // Where the last layer of a classifier, its loss and all their gradients can be one kernel.
-#include "backends/cpu/common/match.h"
-#include "backends/cpu/common/reach.h"
+#include "backend/match.h"
 #include "backends/cpu/common/workspace.h"
 #include "backends/cpu/loss/class_loss.h"
 #include "backends/cpu/matmul/matmul_claims.h"
@@ -10,8 +9,14 @@
 namespace varve::cpu {
 namespace {
 
+using backend::bias_after;
+using backend::BiasAdd;
 using backend::Claim;
+using backend::depends_on;
+using backend::is_rows_of;
 using backend::Port;
+using backend::Reader;
+using backend::readers_of;
 using backend::Site;
 
 struct Found {

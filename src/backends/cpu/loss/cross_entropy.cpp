@@ -1,5 +1,5 @@
 // Softmax cross entropy of logits and labels, its gradient, and both at once.
-#include "backends/cpu/common/reach.h"
+#include "backend/match.h"
 #include "backends/cpu/norm/rows.h"
 #include "backends/cpu/norm/softmax_kernels.h"
 
@@ -7,6 +7,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::depends_on;
 using backend::Port;
 using backend::RunArgs;
 using backend::Site;

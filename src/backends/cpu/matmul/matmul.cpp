@@ -25,10 +25,18 @@ void claim_plain_matmul(const backend::Site& site, std::vector<Claim>& claims) {
             scratch);
       });
   claim.memory = {Memory::strided, Memory::strided};
+  if (site.node().types[0].dtype == bf16 && has_tiles()) claim.cost = plain_seconds(product_size(site.node()));
   claims.push_back(std::move(claim));
 }
 
 }  // namespace
+
+ProductSize product_size(const ir::Node& matmul) {
+  const Shape &a = matmul.inputs[0].type().shape, &c = matmul.types[0].shape;
+  ProductSize size{.m = c[c.rank() - 2], .n = c[c.rank() - 1], .k = a[a.rank() - (transposes_of(matmul).a ? 2 : 1)]};
+  for (int axis = 0; axis < c.rank() - 2; ++axis) size.count *= c[axis];
+  return size;
+}
 
 void add_matmul_claims(ClaimMap& map) {
   std::vector<ClaimFn>& offers = map["matmul"];

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "backends/cpu/claims.h"
+#include "backends/cpu/common/rates.h"
 #include "backends/cpu/matmul/product.h"
 
 namespace varve::cpu {
 
-inline Transposes transposes_of(const ir::Node& matmul) {
-  return {matmul.attrs.flag("transpose_a"), matmul.attrs.flag("transpose_b")};
-}
+ProductSize product_size(const ir::Node& matmul);
 
 // A gradient with the update that takes it.
 void claim_update(const backend::Site& site, std::vector<backend::Claim>& claims);

@@ -13,6 +13,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::Followers;
 using backend::Memory;
 using backend::Port;
 using backend::Prepared;
@@ -80,28 +81,30 @@ Prepared prepare_dense(const std::vector<Port>& in, const std::vector<Port>& out
       scratch);
 }
 
-Claim dense_claim(const Site& site, const Epilogue& epilogue) {
+Claim dense_claim(const Site& site, const Followers& with) {
   Claim claim = Claim::of(
-      "onednn matmul" + epilogue.text(), site.root(),
-      [dense = Dense{transposes_of(site.node()), epilogue.without_nodes()}](
+      "onednn matmul" + with.text(), site.root(),
+      [dense = Dense{transposes_of(site.node()), Epilogue(with)}](
           const std::vector<Port>& in, const std::vector<Port>& out) { return prepare_dense(in, out, dense); });
   claim.memory = {Memory::strided, Memory::strided};
-  epilogue.cover(claim);
+  if (site.node().types[0].dtype == bf16 && has_tiles()) claim.cost = tile_seconds(product_size(site.node()));
+  with.cover(claim);
   return claim;
 }
 
 }  // namespace
 
 backend::Prepare dense_prepare(const ir::Node& node) {
-  return [dense = Dense{transposes_of(node), Epilogue{}.without_nodes()}](
-             const std::vector<Port>& in, const std::vector<Port>& out) { return prepare_dense(in, out, dense); };
+  return [dense = Dense{transposes_of(node), Epilogue()}](const std::vector<Port>& in, const std::vector<Port>& out) {
+    return prepare_dense(in, out, dense);
+  };
 }
 
 void claim_dnn_dense(const Site& site, std::vector<Claim>& claims) {
   if (site.node().types[0].dtype != f32) return;
   const Shape& a = site.node().inputs[0].type().shape;
   const std::int64_t terms = a[a.rank() - (transposes_of(site.node()).a ? 2 : 1)];
-  for (const Epilogue& epilogue : epilogues_after(site, terms)) claims.push_back(dense_claim(site, epilogue));
+  for (const Followers& with : followers_of(site, terms)) claims.push_back(dense_claim(site, with));
 }
 
 void claim_dnn_matmul(const Site& site, std::vector<Claim>& claims) {

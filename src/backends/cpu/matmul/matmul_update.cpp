@@ -28,22 +28,29 @@ using backend::Site;
 
 constexpr std::size_t kMostOperands = 12;  // of an update
 
-bool is_number(const ir::Value& value) { return is_scalar(value) && value.node->is("fill"); }
+// What an update takes of a product: the result, or that of bf16 in the type of the weights.
+struct Taken {
+  ir::NodePtr cast, update;  // null: none
+  ir::Value gradient;
+};
 
-std::string refusal_of(const Site& site, const ir::NodePtr& update) {
-  const ir::Value gradient{site.root(), 0};
-  const TensorType& type = gradient.type();
-  if (type.dtype != f32 && type.dtype != f64) return name(type.dtype);
-  if (type.shape.rank() != 2) return "not a matrix";
-  if (update->inputs.size() > kMostOperands) return "too many operands";
-  if (std::count(update->inputs.begin(), update->inputs.end(), gradient) != 1) return "the gradient stands there twice";
-  for (const ir::Value& in : update->inputs) {
-    if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
-    for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
-        return "what it updates is an operand of the gradient";
-  }
-  return "";
+// Without tiles, bf16 is left to the library as a whole.
+Taken taken_from(const Site& site) {
+  Taken taken{nullptr, site.sole_user({site.root(), 0}), {site.root(), 0}};
+  if (!has_tiles() || taken.gradient.type().dtype != bf16 || !taken.update || !taken.update->is("cast")) return taken;
+  if (taken.update->types[0].dtype != f32) return taken;  // the type of the sums
+  taken.cast = taken.update;
+  taken.gradient = {taken.cast, 0};
+  taken.update = site.sole_user(taken.gradient);
+  return taken;
+}
+
+std::string refusal_of(const Site& site, const Taken& taken) {
+  if (taken.update->inputs.size() > kMostOperands) return "too many operands";
+  std::string refusal = backend::update_refusal(site.node(), *taken.update, taken.gradient);
+  if (!refusal.empty() || !taken.cast) return refusal;
+  const double read_again = static_cast<double>(site.node().types[0].bytes());  // by the update
+  return tiles_refusal({product_size(site.node())}, read_again);
 }
 
 // Adam has a special loop. Where its scalars stand: numbers, or operands in memory.
@@ -77,9 +84,8 @@ std::optional<Adam> adam_of(const ir::Node& update) {
   if (is_scalar(in[0]) || is_scalar(in[2]) || is_scalar(in[3])) return std::nullopt;  // moments of a first step: 0
   int operand = 5;
   for (std::size_t i = 0; i < adam.scalars.size(); ++i) {
-    const ir::Value& scalar = in[i + 4];
-    if (is_number(scalar))
-      adam.scalars[i].number = static_cast<float>(scalar.node->attrs.number("value"));
+    if (const auto number = backend::number_of(in[i + 4]))
+      adam.scalars[i].number = static_cast<float>(*number);
     else
       adam.scalars[i].operand = operand++;
   }
@@ -92,14 +98,14 @@ class PieceUpdate {
  public:
   struct Spec {
     Product product;
-    DType dtype = f32;
-    expr::Code code;            // over the gradient, then the operands
-    std::vector<bool> scalars;  // per operand
+    DType factors = f32, dtype = f32;  // of the product; of the gradient and the operands
+    expr::Code code;                   // over the gradient, then the operands
+    std::vector<bool> scalars;         // per operand
     std::size_t results = 1;
     std::optional<Adam> adam;  // in place of the code
   };
   PieceUpdate(const Spec& spec, const Setting& setting)
-      : gemm_(spec.product, {.in = spec.dtype, .out = spec.dtype, .pieces = true, .workers = setting.threads}),
+      : gemm_(spec.product, {.in = spec.factors, .out = spec.dtype, .pieces = true, .workers = setting.threads}),
         row_(spec.product.n),
         bytes_(static_cast<std::int64_t>(size_of(spec.dtype))),
         scalars_(spec.scalars),
@@ -199,12 +205,12 @@ class PieceUpdate {
 
 // w - rate · (g + 0 · w), with rate a scalar in memory.
 bool is_plain_step(const ir::Node& update) {
-  return update.is("sgd_update") && is_number(update.inputs[3]) && update.inputs[3].node->attrs.number("value") == 0 &&
-         !is_number(update.inputs[2]) && update.types[0].dtype == f32;
+  return update.is("sgd_update") && backend::number_of(update.inputs[3]) == 0.0 &&
+         !backend::number_of(update.inputs[2]) && update.types[0].dtype == f32;
 }
 
-Prepared prepare_step(const Product& product, const Setting& setting) {
-  plain::Gemm gemm(product, {.accumulate = true, .workers = setting.threads});
+Prepared prepare_step(const Product& product, DType factors, const Setting& setting) {
+  plain::Gemm gemm(product, {.in = factors, .accumulate = true, .workers = setting.threads});
   const std::size_t scratch = kCacheLine + gemm.scratch_bytes();
   return backend::prepared(
       [gemm, bytes = product.m * product.n * 4](const RunArgs& args) {
@@ -219,6 +225,7 @@ Prepared prepare_step(const Product& product, const Setting& setting) {
 
 backend::Prepare prepare_for(const Site& site, const ir::Node& update, const backend::UpdateFormula& formula) {
   PieceUpdate::Spec spec;
+  spec.factors = site.node().types[0].dtype;
   spec.dtype = update.types[0].dtype;
   spec.code = expr::flatten(static_cast<int>(formula.inputs.size()) + 1, formula.results);
   for (const ir::Value& in : formula.inputs) spec.scalars.push_back(is_scalar(in));
@@ -228,7 +235,7 @@ backend::Prepare prepare_for(const Site& site, const ir::Node& update, const bac
              const std::vector<Port>& in, const std::vector<Port>& out) {
     const Product product = product_of(in[0], in[1], out[0], transposes);
     if (product.empty()) return nothing();
-    if (plain_step) return prepare_step(product, setting);
+    if (plain_step) return prepare_step(product, spec.factors, setting);
     PieceUpdate::Spec filled = spec;
     filled.product = product;
     PieceUpdate kernel(filled, setting);
@@ -240,24 +247,20 @@ backend::Prepare prepare_for(const Site& site, const ir::Node& update, const bac
 }  // namespace
 
 void claim_update(const Site& site, std::vector<Claim>& claims) {
-  const ir::Value gradient{site.root(), 0};
-  const ir::NodePtr update = site.sole_user(gradient);
+  const Taken taken = taken_from(site);
+  const ir::NodePtr& update = taken.update;
   if (!update || update->op->family != "optimizer" || !update->op->elementwise()) return;
-  const std::string kernel = cat("matmul+", update->op->name);
+  const std::string kernel = cat("matmul+", taken.cast ? "cast+" : "", update->op->name);
   if (!lever("update-in-gemm")) return claims.push_back(Claim::no(kernel, kLeftOut));
-  if (const std::string refusal = refusal_of(site, update); !refusal.empty()) {
+  if (const std::string refusal = refusal_of(site, taken); !refusal.empty()) {
     claims.push_back(Claim::no(kernel, refusal));
     return;
   }
-  const backend::UpdateFormula formula = backend::formula_of(*update, gradient);
+  const backend::UpdateFormula formula = backend::formula_of(*update, taken.gradient);
   Claim claim = Claim::of(kernel, site.root(), prepare_for(site, *update, formula));
-  claim.nodes.push_back(update);
+  if (taken.cast) claim.nodes.push_back(taken.cast);
   claim.memory = {Memory::strided, Memory::strided};
-  claim.inputs.insert(claim.inputs.end(), formula.inputs.begin(), formula.inputs.end());
-  claim.outputs.clear();
-  for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({update, static_cast<int>(o)});
-  claim.in_place.clear();
-  for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
+  backend::cover_update(claim, update, formula);
   claims.push_back(std::move(claim));
 }
 

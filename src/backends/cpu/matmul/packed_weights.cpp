@@ -94,6 +94,7 @@ void claim_dnn_packed(const backend::Site& site, std::vector<Claim>& claims) {
         return in[1].packed ? prepare_packed(spec, setting)
                             : plain(in, out);  // others may read the weights as they lie
       });
+  if (has_tiles()) claim.cost = tile_seconds(product_size(site.node()), true);
   claim.wants = {nullptr, std::make_shared<DnnPacked>(offered->b_layout(), site.node().inputs[1].type().shape.numel())};
   claims.push_back(std::move(claim));
 }

@@ -1,38 +1,15 @@
-// A matrix product as strides: what operands and flags come to, with the batch merged into as few axes as possible.
+// A matrix product as strides.
 #pragma once
 
-#include <cstdint>
-
-#include "backend/kernel.h"
+#include "backend/product.h"
 
 namespace varve::cpu {
 
-// Distances in elements. A batch stride of 0 repeats the matrix.
-struct MatrixStrides {
-  Ints batch;
-  std::int64_t row = 0, col = 0;
-
-  std::int64_t offset(const Ints& sizes, std::int64_t index) const;  // of matrix `index` of the batch, row-major
-};
-
-// c[i] = a[i]·b[i]      a: [M,K]  b: [K,N]  c: [M,N]
-struct Product {
-  Ints batch;
-  std::int64_t m = 0, n = 0, k = 0;
-  MatrixStrides a, b, c;
-
-  std::int64_t count() const;  // of products
-  bool empty() const { return count() == 0 || m == 0 || n == 0; }
-};
-
-struct Transposes {
-  bool a = false, b = false;
-};
-Product product_of(const backend::Port& a, const backend::Port& b, const backend::Port& c, Transposes transposes);
-
-// Row-major, no gaps.
-inline bool is_dense(const MatrixStrides& matrix, std::int64_t columns) {
-  return matrix.col == 1 && matrix.row == columns;
-}
+using backend::is_dense;
+using backend::MatrixStrides;
+using backend::Product;
+using backend::product_of;
+using backend::Transposes;
+using backend::transposes_of;
 
 }  // namespace varve::cpu

@@ -23,7 +23,7 @@ struct BatchNormBackward {
   const void* x = nullptr;
   GradientSource from;
   const float *scale = nullptr, *mean = nullptr, *var = nullptr;
-  const float* shift = nullptr;  // for Passing::again
+  const float* shift = nullptr;  // for Passing::recomputed
   void* dx = nullptr;
   float *dscale = nullptr, *dshift = nullptr;
   void* passed = nullptr;  // what passed the ReLU, for others who read it; always with `more`

@@ -195,7 +195,8 @@ struct Source {
     if constexpr (kMore) g = hn::Add(g, IO::load(more + at, left));
     if constexpr (passing == Passing::output)
       g = hn::IfThenElseZero(hn::Gt(IO::load(output + at, left), hn::Zero(d)), g);
-    if constexpr (passing == Passing::again) g = hn::IfThenElseZero(hn::Gt(normalised(in, x, i, left), hn::Zero(d)), g);
+    if constexpr (passing == Passing::recomputed)
+      g = hn::IfThenElseZero(hn::Gt(normalised(in, x, i, left), hn::Zero(d)), g);
     return g;
   }
 };
@@ -238,7 +239,7 @@ template <class IO>
 void gradient_sums(const GradientSumsTask& t) {
   const bool more = t.from.more != nullptr, passed = t.passed != nullptr;
   if (t.from.passing == Passing::everywhere) return gradient_sums_of<IO, Passing::everywhere, false, false>(t);
-  if (t.from.passing == Passing::again) return gradient_sums_of<IO, Passing::again, false, false>(t);
+  if (t.from.passing == Passing::recomputed) return gradient_sums_of<IO, Passing::recomputed, false, false>(t);
   if (more) return gradient_sums_of<IO, Passing::output, true, true>(t);
   return passed ? gradient_sums_of<IO, Passing::output, false, true>(t)
                 : gradient_sums_of<IO, Passing::output, false, false>(t);
@@ -268,8 +269,8 @@ void gradient(const GradientTask& t) {
       return gradient_of<IO, Passing::everywhere>(t);
     case Passing::output:
       return gradient_of<IO, Passing::output>(t);
-    case Passing::again:
-      return gradient_of<IO, Passing::again>(t);
+    case Passing::recomputed:
+      return gradient_of<IO, Passing::recomputed>(t);
   }
 }
 

@@ -12,7 +12,7 @@ namespace varve::cpu {
 enum class Passing {
   everywhere,  // there was none
   output,      // where its output is positive
-  again,       // where (x - mean)·gain + shift, computed again, is positive: nothing stood between norm and ReLU
+  recomputed,  // where (x - mean)·gain + shift, computed again, is positive: nothing stood between norm and ReLU
 };
 
 struct NormLines {

@@ -1,5 +1,5 @@
 // Layer norm and RMS norm of rows, and the gradient of layer norm.
-#include "backends/cpu/common/reach.h"
+#include "backend/match.h"
 #include "backends/cpu/norm/layer_norm_kernels.h"
 #include "backends/cpu/norm/rows.h"
 
@@ -7,6 +7,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::depends_on;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;

@@ -16,12 +16,7 @@ void offer_rows(ClaimMap& map, const std::string& op, Maker make) {
     if (refusal.empty() && node.attrs.has("axis") && node.attrs.integer("axis") != node.types[0].shape.rank() - 1)
       refusal = "not the last axis";
     if (!refusal.empty()) return claims.push_back(backend::Claim::no(kernel, refusal));
-    claims.push_back(
-        backend::Claim::of(kernel, site.root(),
-                           [make, op = node.op->name, attrs = node.attrs](const std::vector<backend::Port>& in,
-                                                                          const std::vector<backend::Port>& out) {
-                             return make({op, attrs, in, out});
-                           }));
+    claims.push_back(backend::claim_of(kernel, site.root(), make));
   });
 }
 

@@ -19,8 +19,6 @@ namespace varve::cpu::dnn {
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
-inline constexpr bool kVersion3 = DNNL_VERSION_MAJOR >= 3;
-
 // The process-wide CPU engine; the first call settles the instruction set.
 const dnnl::engine& engine();
 

@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "base/cpu.h"
 
 namespace varve::cpu::dnn {
 
@@ -51,11 +54,18 @@ class Offer {
 // Asks the kernel for AMX, or keeps oneDNN away from it where it would crash. Idempotent; every `prepare` calls it, but
 // it has an effect only before oneDNN's first use in the process.
 void limit_isa();
+bool is_kept_from_amx(Amx amx);
 
-// True when the CPU multiplies bf16 in hardware; otherwise oneDNN emulates it, slower than f32.
-bool has_bf16();
-// And that this is faster than f32 there: measured, it is on AMD's AVX-512, and is not on Intel's without the tiles.
-bool gains_from_bf16();
+// What oneDNN multiplies bf16 with: nothing (it emulates it, slower than f32), AVX-512's dot products, those of a
+// processor whose tiles it may not use, or tiles.
+enum class Bf16 : std::uint8_t { none, avx512, amx_refused, amx };
+Bf16 bf16_products();
+Bf16 decide_bf16(bool vectors, bool tiles, Amx amx);  // by what oneDNN says that it may use
+bool has_bf16();                                      // any but none
+
+// For tests: what decisions are made for from now on; nothing: what there is. oneDNN itself is not told, so programs
+// planned this way still run.
+void pretend_bf16_products(std::optional<Bf16> products);
 
 // Such as "2.6.3".
 std::string version();

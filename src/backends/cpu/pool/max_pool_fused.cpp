@@ -2,6 +2,8 @@
 // gradient of a bias.
 #include <optional>
 
+#include "backend/match.h"
+#include "backend/max_pool.h"
 #include "backends/cpu/common/loops.h"
 #include "backends/cpu/common/scratch.h"
 #include "backends/cpu/pool/max_pool_fused.h"
@@ -13,6 +15,7 @@ namespace varve::cpu {
 namespace {
 
 using backend::Claim;
+using backend::MaxPoolGradient;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
@@ -157,7 +160,7 @@ class Spread {
 // ---- patterns
 
 std::optional<Drop> drop_of(const ir::NodePtr& node) {
-  if (!node || !node->is("dropout")) return std::nullopt;
+  if (!node) return std::nullopt;
   return Drop{node->attrs.integer("stream"), node->attrs.number("rate")};
 }
 
@@ -176,63 +179,33 @@ void claim_largest(const Site& site, std::vector<Claim>& claims) {
     return Claim::of(name, node,
                      [p](const std::vector<Port>&, const std::vector<Port>&) { return prepare_largest(p); });
   };
-  const ir::NodePtr next = site.sole_user({node, 0});
-  if (next && next->inputs[0] == ir::Value{node, 0} && (p.drop = drop_of(next))) {
-    Claim both = claim("cpu max_pool2d+dropout");
-    both.nodes.push_back(next);
-    both.inputs.insert(both.inputs.end(), next->inputs.begin() + 1, next->inputs.end());
-    both.outputs = {{next, 0}};
-    claims.push_back(std::move(both));
+  if (const ir::NodePtr dropout = backend::dropout_after(site, {node, 0})) {
+    p.drop = drop_of(dropout);
+    claims.push_back(claim("cpu max_pool2d+dropout"));
+    backend::cover_dropout(claims.back(), dropout);
     p.drop.reset();
   }
   claims.push_back(claim("cpu max_pool2d"));
 }
 
-// max_pool2d_grad, and what stands around it.
-struct GradientPattern {
-  const Site& site;
-  ir::NodePtr grad, drop;   // drop: null when there is none
-  ir::NodePtr masked, sum;  // null: the ReLU's gradient does not follow; nobody asks for the sum
-
-  GradientPattern(const Site& place, ir::NodePtr gradient, ir::NodePtr dropped)
-      : site(place), grad(std::move(gradient)), drop(std::move(dropped)) {
-    const ir::Value dx{grad, 0};
-    const ir::NodePtr next = site.sole_user(dx);
-    if (!next || !next->is("relu_grad") || next->inputs != std::vector<ir::Value>{grad->inputs[0], dx}) return;
-    masked = next;
-    for (const ir::Use& use : site.users({masked, 0}))
-      if (use.user->is("sum") && use.user->attrs.ints("axes") == Ints{0, 1, 2}) sum = use.user;
-  }
-
-  Claim claim(bool with_mask) const {
-    MaxPool p{Pool(grad->attrs, grad->types[0].shape, grad->inputs[1].type().shape), grad->types[0].dtype,
-              drop_of(drop), with_mask, with_mask && sum};
-    Claim claim = Claim::of(cat("cpu ", drop ? "dropout+" : "", "max_pool2d_grad", with_mask ? "+relu_grad" : "",
-                                p.summed ? "+bias_grad" : ""),
-                            grad, [p](const std::vector<Port>&, const std::vector<Port>&) {
-                              return backend::prepared(Spread(p), p.scratch_bytes());
-                            });
-    if (drop) {
-      claim.nodes.push_back(drop);
-      claim.inputs = {grad->inputs[0], drop->inputs[0], drop->inputs[1], drop->inputs[2]};
-    }
-    if (!with_mask) return claim;
-    claim.nodes.push_back(masked);
-    claim.outputs = {{masked, 0}};
-    if (p.summed) {
-      claim.nodes.push_back(sum);
-      claim.outputs.push_back({sum, 0});
-    }
-    return claim;
-  }
-};
+Claim gradient_claim(const MaxPoolGradient& pattern, bool with_mask) {
+  const ir::NodePtr& grad = pattern.grad;
+  const MaxPool p{Pool(grad->attrs, grad->types[0].shape, grad->inputs[1].type().shape), grad->types[0].dtype,
+                  drop_of(pattern.drop), with_mask, with_mask && pattern.sum};
+  Claim claim =
+      Claim::of(cat("cpu ", pattern.text(with_mask)), grad, [p](const std::vector<Port>&, const std::vector<Port>&) {
+        return backend::prepared(Spread(p), p.scratch_bytes());
+      });
+  pattern.cover(claim, with_mask);
+  return claim;
+}
 
 void claim_spread(const Site& site, const ir::NodePtr& grad, const ir::NodePtr& drop, std::vector<Claim>& claims) {
   const Pool pool(grad->attrs, grad->types[0].shape, grad->inputs[1].type().shape);
   if (!takes(pool, grad->types[0].dtype) || pool.overlaps()) return;
-  const GradientPattern pattern(site, grad, drop);
-  if (pattern.masked) claims.push_back(pattern.claim(true));
-  claims.push_back(pattern.claim(false));
+  const MaxPoolGradient pattern(site, grad, drop);
+  if (pattern.masked) claims.push_back(gradient_claim(pattern, true));
+  claims.push_back(gradient_claim(pattern, false));
 }
 
 void claim_max_pool_gradient(const Site& site, std::vector<Claim>& claims) {

@@ -2,12 +2,11 @@
 // the largest tensors of a small layer by far, 4·H wide for every step of every sequence: a kernel that multiplies by
 // the input's weights itself never writes them. Worth it while all weights stay in a core's cache; larger ones are
 // better multiplied for all steps at once.
+#include "backend/match.h"
 #include "backends/cpu/recurrent/lstm.h"
 
 #include <limits>
 
-#include "backends/cpu/common/match.h"
-#include "backends/cpu/common/reach.h"
 #include "backends/cpu/index/index_add.h"
 #include "backends/cpu/matmul/matmul_claims.h"
 #include "base/text.h"
@@ -15,9 +14,16 @@
 namespace varve::cpu {
 namespace {
 
+using backend::behind_views;
+using backend::bias_after;
+using backend::BiasAdd;
 using backend::Claim;
+using backend::depends_on;
+using backend::is_rows_of;
 using backend::Memory;
 using backend::Port;
+using backend::Reader;
+using backend::readers_of;
 using backend::Site;
 
 constexpr std::int64_t kMostWeightBytes = 512 << 10;  // stay in a core's second-level cache
@@ -111,7 +117,8 @@ std::string input_refusal(const Site& site, const Layer& layer) {
   if (x.rank() != 2 || w.rank() != 2 || transposes_of(product).a || transposes_of(product).b) return "not x·w";
   if (!fit_the_cache(w[0], w[1] / 4)) return "weights larger than the cache";
   if (layer.bias && depends_on(layer.bias->bias, site.root().get())) return "a bias computed from the input";
-  return "";
+  if (product.types[0].dtype != bf16) return "";
+  return tiles_refusal({product_size(product)}, static_cast<double>(product.types[0].bytes()));  // read again
 }
 
 // ---- backward
@@ -193,6 +200,15 @@ class GradientReaders {
   Gradients found_;
 };
 
+// Apart, the gates' gradient is written, and read by whoever is no product too.
+std::string apart_refusal(const Site& site, const Gradients& found) {
+  std::vector<ProductSize> products;
+  for (const ir::NodePtr& node : {found.input, found.input_weights, found.hidden})
+    if (node) products.push_back(product_size(*node));
+  const int passes = (found.others ? 0 : 1) + (found.bias ? 1 : 0) + (found.table ? 1 : 0);
+  return tiles_refusal(products, passes * static_cast<double>(site.node().types[0].bytes()));
+}
+
 std::string gradients_refusal(const Site& site, const Gradients& found, const SequenceShape& shape) {
   if (!found.refusal.empty()) return found.refusal;
   if (found.others && !found.hidden && !found.bias && !found.table) return "other readers of the gates' gradient";
@@ -207,7 +223,7 @@ std::string gradients_refusal(const Site& site, const Gradients& found, const Se
     if (node && depends_on(node->inputs[node == found.input ? 1 : 0], site.root().get()))
       return "an operand computed from a gradient";
   if (found.table && depends_on(found.table->inputs[1], site.root().get())) return "ids computed from a gradient";
-  return "";
+  return site.node().types[0].dtype == bf16 ? apart_refusal(site, found) : "";
 }
 
 // The gates' gradient, the first output, is no longer written.

@@ -1,4 +1,5 @@
 #include "backends/cpu/recurrent/recurrent.h"
+#include "backend/match.h"
 
 #include "backends/cpu/tile/kernels.h"
 #include "base/convert.h"
@@ -199,12 +200,6 @@ std::string cell_refusal(const ir::Node& node, const CellOffer& offer) {
 
 namespace {
 
-bool is_zero(const ir::Value& value) {
-  const ir::Node& node = *value.node;
-  if (node.op->view && !node.inputs.empty()) return is_zero(node.inputs[0]);
-  return node.is("fill") && node.attrs.number("value") == 0;
-}
-
 bool contains(const std::vector<std::size_t>& list, std::size_t i) {
   return std::find(list.begin(), list.end(), i) != list.end();
 }
@@ -224,7 +219,7 @@ CellClaim cell_claim(const backend::Site& site, const ir::NodePtr& node, const C
                 .lengths = node->inputs.back().type().dtype,
                 .dtype = node->inputs[offer.sequence].type().dtype};
   for (std::size_t i = 0; i < node->inputs.size(); ++i) {
-    const bool out = contains(offer.zero_inputs, i) && is_zero(node->inputs[i]);
+    const bool out = contains(offer.zero_inputs, i) && backend::number_behind(node->inputs[i]) == 0.0;
     call.in.push_back(out ? -1 : static_cast<int>(claim.inputs.size()));
     if (!out) claim.inputs.push_back(node->inputs[i]);
   }

@@ -1,48 +1,23 @@
 // Copies from any strides to any strides. Where the fast axis of one side is a slow one of the other, both are walked
 // in squares: whatever line or page is touched, all of the square that lies on it is moved before it leaves the cache.
+#include "backend/axes.h"
 #include "backends/cpu/common/loops.h"
 #include "backends/cpu/groups/groups.h"
 
 namespace varve::cpu {
 namespace {
 
+using backend::CopyAxis;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 
 constexpr std::int64_t kSquare = 32;  // elements a side: the lines of both tensors stay in L1
 
-// Distances in bytes.
-struct CopyAxis {
-  std::int64_t size = 1, from = 0, to = 0;
-};
-
-// The target's slow axes first; those that are one axis on both sides joined.
-std::vector<CopyAxis> joined_axes(const Port& from, const Port& to) {
-  const std::int64_t bytes = element_bytes(to.type.dtype);
-  std::vector<CopyAxis> axes;
-  for (int a = 0; a < to.type.shape.rank(); ++a) {
-    const auto i = static_cast<std::size_t>(a);
-    if (to.type.shape[a] != 1)
-      axes.push_back({to.type.shape[a], from.layout.strides[i] * bytes, to.layout.strides[i] * bytes});
-  }
-  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
-  std::vector<CopyAxis> joined;
-  for (const CopyAxis& axis : axes) {
-    const bool one =
-        !joined.empty() && joined.back().from == axis.size * axis.from && joined.back().to == axis.size * axis.to;
-    if (one)
-      joined.back() = {joined.back().size * axis.size, axis.from, axis.to};
-    else
-      joined.push_back(axis);
-  }
-  return joined;
-}
-
 class StridedCopy {
  public:
   StridedCopy(const Port& from, const Port& to) : chunk_(element_bytes(to.type.dtype)) {
-    std::vector<CopyAxis> axes = joined_axes(from, to);
+    std::vector<CopyAxis> axes = backend::joined_axes(from, to);
     if (!axes.empty() && axes.back().from == chunk_ && axes.back().to == chunk_) {
       chunk_ *= axes.back().size;
       axes.pop_back();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "backend/axes.h"
 #include "backends/cpu/common/align.h"
 #include "backends/cpu/common/index.h"
 #include "base/text.h"
@@ -62,33 +63,16 @@ void check(const Group& group) {
 struct Axes {
   Plan& plan;
 
-  bool outer(std::size_t a, std::size_t b) const {  // whether extent a should lie outside extent b
-    for (auto access = plan.accesses.rbegin(); access != plan.accesses.rend(); ++access) {
-      const std::int64_t sa = std::abs(access->strides[a]), sb = std::abs(access->strides[b]);
-      if (sa != 0 && sb != 0 && sa != sb) return sa > sb;
-    }
-    return a < b;
-  }
-
   void permute(const std::vector<std::size_t>& order) {
-    const auto pick = [&order](auto& values) {
-      const auto old = values;
-      values.clear();
-      for (const std::size_t i : order) values.push_back(old[i]);
-    };
-    pick(plan.extents);
-    pick(plan.reduced);
-    for (Access& access : plan.accesses) pick(access.strides);
+    backend::permute(plan.extents, order);
+    backend::permute(plan.reduced, order);
+    for (Access& access : plan.accesses) backend::permute(access.strides, order);
   }
 
   void sort() {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < plan.extents.size(); ++i) {  // insertion: the comparison is not transitive
-      std::size_t place = order.size();
-      while (place > 0 && !outer(order[place - 1], i)) --place;
-      order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), i);
-    }
-    permute(order);
+    std::vector<const Ints*> strides;
+    for (const Access& access : plan.accesses) strides.push_back(&access.strides);
+    permute(backend::outer_first(plan.extents.size(), strides));
   }
 
   bool mergeable(std::size_t d) const {  // extent d with d + 1

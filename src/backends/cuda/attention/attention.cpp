@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/attention.h"
 #include "backends/cuda/claims.h"
 #include "backends/cuda/device/context.h"
 #include "base/text.h"
@@ -72,17 +73,9 @@ void set_heads(HeadsProblem& problem, const Heads& operand) {
 }
 
 std::string refusal_of(const ir::Node& node) {
-  if (node.is("attention") && node.inputs.size() > 3) return "a mask";
-  const auto leading = [&](std::size_t i) {
-    Ints sizes = node.inputs[i].type().shape.vec();
-    sizes.pop_back();
-    sizes.erase(sizes.end() - (node.attrs.flag("heads_inside") ? 2 : 1));
-    return sizes;
-  };
-  if (leading(0) != leading(1) || leading(0) != leading(2)) return "heads that broadcast";
-  if (leading(0).size() > kHeadAxes) return cat("more than ", kHeadAxes, " axes of heads");
-  for (const ir::Value& input : node.inputs)
-    if (input.type().shape.numel() == 0) return "an empty tensor";
+  if (std::string refusal = backend::heads_refusal(node); !refusal.empty()) return refusal;
+  const int head_axes = node.inputs[0].type().shape.rank() - 2;
+  if (head_axes > static_cast<int>(kHeadAxes)) return cat("more than ", kHeadAxes, " axes of heads");
   return plain_attention_tile(sizes_of(node)) ? "" : "heads too wide for shared memory";
 }
 
@@ -180,63 +173,18 @@ Claim gradient_claim(const Site& site, const char* more, backend::Prepare prepar
   return claim;
 }
 
-// ---- a gradient whose three parts are joined, as those of one projection to q, k and v are
-
-// The heads [.., T, heads, D] as columns [.., T, heads·D] of a wider matrix.
-struct Joined {
-  ir::NodePtr concat;
-  std::array<std::int64_t, 3> columns = {};  // the first ones of dq, dk, dv
-};
-
-bool is_columns_of(const ir::Value& value, const ir::Value& heads) {
-  if (!value.node->is("reshape") || value.node->inputs[0] != heads) return false;
-  Ints merged = heads.type().shape.vec();
-  const std::int64_t depth = merged.back();
-  merged.pop_back();
-  merged.back() *= depth;
-  return value.type().shape.vec() == merged;
-}
-
-std::optional<Joined> joined_after(const Site& site) {
-  Joined joined;
-  if (!site.node().attrs.flag("heads_inside")) return std::nullopt;
-  for (int o = 0; o < 3; ++o) {
-    const ir::Value heads{site.root(), o};
-    const ir::NodePtr columns = site.sole_user(heads);
-    if (!columns || !is_columns_of({columns, 0}, heads)) return std::nullopt;
-    const ir::NodePtr concat = site.sole_user({columns, 0});
-    if (!concat || !concat->is("concat") || concat->inputs.size() != 3 || (o > 0 && concat != joined.concat))
-      return std::nullopt;
-    if (concat->attrs.integer("axis") != columns->types[0].shape.rank() - 1) return std::nullopt;
-    joined.concat = concat;
-    for (const ir::Value& part : concat->inputs) {
-      if (part == ir::Value{columns, 0}) break;
-      joined.columns[static_cast<std::size_t>(o)] += part.type().shape.back();
-    }
-  }
-  return joined;
-}
-
-// One part of the joined gradient as a port of its own.
-Port part_of(const Port& whole, const TensorType& type) {
-  Port part{type, whole.layout, nullptr};
-  part.layout.strides.back() = type.shape.back();
-  part.layout.strides.push_back(1);
-  return part;
-}
-
-void claim_gradient(const Site& site, std::vector<Claim>& claims) {
+void claim_attention_grad(const Site& site, std::vector<Claim>& claims) {
   const ir::Node& node = site.node();
   const std::string refusal = refusal_of(node);
   if (!refusal.empty()) return claims.push_back(Claim::no("heads attention_grad", refusal));
   const AttentionSizes sizes = sizes_of(node);
   const bool inside = node.attrs.flag("heads_inside"), tf32 = site.choices().tf32;
-  if (const auto joined = joined_after(site)) {
+  if (const auto joined = backend::joined_after(site)) {
     Claim claim = gradient_claim(site, "+concat",
                                  [sizes, tf32, types = node.types, first = joined->columns](
                                      const std::vector<Port>& in, const std::vector<Port>& out) {
                                    const auto target = [&](std::size_t o) {
-                                     return Target{Heads(part_of(out[0], types[o]), true, first[o]), 0};
+                                     return Target{Heads(backend::part_of(out[0], types[o]), true, first[o]), 0};
                                    };
                                    return make_gradient(sizes, true, tf32, in, {target(0), target(1), target(2)});
                                  });
@@ -255,7 +203,7 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
 
 void add_attention_claims(ClaimMap& map) {
   map["attention"].push_back(claim_attention);
-  map["attention_grad"].push_back(claim_gradient);
+  map["attention_grad"].push_back(claim_attention_grad);
 }
 
 }  // namespace varve::cuda

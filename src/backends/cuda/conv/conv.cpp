@@ -1,7 +1,7 @@
 // Who offers convolutions and their gradients, with the bias and ReLU that follow.
+#include "backend/followers.h"
 #include "backends/cuda/claims.h"
 #include "backends/cuda/conv/conv_cudnn.h"
-#include "backends/cuda/conv/conv_epilogue.h"
 #include "backends/cuda/device/fill.h"
 #include "base/text.h"
 
@@ -9,10 +9,24 @@ namespace varve::cuda {
 namespace {
 
 using backend::Claim;
+using backend::Followers;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
+
+ConvEpilogue epilogue_of(const Followers& followers) {
+  return {.bias = followers.biased(), .relu = !followers.activation.empty()};
+}
+
+// All that can follow the convolution, and nothing last.
+std::vector<Followers> followers_of_conv(const Site& site, const ConvCall& call) {
+  std::vector<Followers> found;
+  if (call.pass == ConvPass::forward && !call.empty)
+    found = backend::followers_of(site, [](const ir::Node& next) { return next.is("relu"); });
+  found.push_back({});
+  return found;
+}
 
 Prepared prepare_plain(const ConvSpec& spec) {
   ConvAlgorithm algorithm = plain_algorithm(spec);
@@ -24,9 +38,9 @@ Prepared prepare_plain(const ConvSpec& spec) {
       scratch);
 }
 
-Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& with) {
+Claim plain_claim(const Site& site, const ConvCall& call, const Followers& with) {
   Claim claim = Claim::of(cat("plain ", name(call.pass), with.text()), site.root(),
-                          [call, epilogue = with.epilogue](const std::vector<Port>&, const std::vector<Port>& out) {
+                          [call, epilogue = epilogue_of(with)](const std::vector<Port>&, const std::vector<Port>& out) {
                             if (call.empty) return prepare_fill(out[0].type, 0);  // a sum over nothing
                             return prepare_plain({call, out[0].type.dtype, epilogue});
                           });
@@ -35,10 +49,10 @@ Claim plain_claim(const Site& site, const ConvCall& call, const ConvFollowers& w
 }
 
 // `likely`: nothing better has been offered.
-Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& with, bool likely) {
+Claim dnn_claim(const Site& site, const ConvCall& call, const Followers& with, bool likely) {
   const std::string who = cat("cudnn ", name(call.pass), with.text());
   const DType dtype = site.node().types[0].dtype;
-  const ConvSpec spec{call, dtype, with.epilogue, dtype == f32 && site.choices().tf32};
+  const ConvSpec spec{call, dtype, epilogue_of(with), dtype == f32 && site.choices().tf32};
   if (const std::string refusal = dnn_refusal(spec); !refusal.empty()) return Claim::no(who, refusal);
   if (likely) begin_dnn_conv(spec);
   Claim claim = Claim::of(
@@ -50,16 +64,15 @@ Claim dnn_claim(const Site& site, const ConvCall& call, const ConvFollowers& wit
 
 void claim_conv(const Site& site, std::vector<Claim>& claims) {
   const ConvCall call = conv_call(site.node());
-  const bool alone = call.pass != ConvPass::forward || call.empty;
+  const std::vector<Followers> all = followers_of_conv(site, call);
   bool dnn = false;
-  for (const ConvFollowers& with : alone ? std::vector<ConvFollowers>(1) : followers_of_conv(site)) {
+  for (const Followers& with : all) {
     claims.push_back(dnn_claim(site, call, with, !dnn));
     dnn = dnn || claims.back().accepted();
   }
   // Ours after all of cuDNN's: a bias within the kernel is worth less than a faster product.
   if (dnn) return;
-  for (const ConvFollowers& with : alone ? std::vector<ConvFollowers>(1) : followers_of_conv(site))
-    claims.push_back(plain_claim(site, call, with));
+  for (const Followers& with : all) claims.push_back(plain_claim(site, call, with));
 }
 
 }  // namespace

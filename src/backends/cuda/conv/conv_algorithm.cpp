@@ -41,7 +41,7 @@ ConvAlgorithm plain_algorithm(const ConvSpec& spec, Begin begin) {
 namespace {
 
 // x [pixels,I]  w [O,I]  y [pixels,O]: y = x·wᵀ, dx = dy·w, dw = dyᵀ·x
-Product product_of(ConvPass pass, const ConvShape& s) {
+Product pointwise_product(ConvPass pass, const ConvShape& s) {
   const std::int64_t pixels = s.out_pixels(), in = s.in_channels, out = s.out_channels;
   switch (pass) {
     case ConvPass::forward:
@@ -64,7 +64,7 @@ bool is_product(const ConvSpec& spec) {
 
 std::optional<ConvAlgorithm> product_algorithm(const ConvSpec& spec) {
   if (!is_product(spec)) return std::nullopt;
-  const Gemm gemm({.product = product_of(spec.call.pass, spec.call.shape),
+  const Gemm gemm({.product = pointwise_product(spec.call.pass, spec.call.shape),
                    .in = spec.dtype,
                    .out = spec.dtype,
                    .tf32 = spec.tf32,

@@ -207,7 +207,7 @@ Problem& problem_of(const ConvSpec& spec) {
   return all.try_emplace(spec.key(), spec).first->second;
 }
 
-bool aligned(const ConvOperands& at) {
+bool all_aligned(const ConvOperands& at) {
   constexpr std::uintptr_t kAlignment = 16;
   for (const void* address : {at.first, at.second, at.bias, static_cast<const void*>(at.out)})
     if (reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0) return false;
@@ -244,7 +244,7 @@ backend::Prepared prepare_dnn_conv(const ConvSpec& spec) {
   return backend::prepared(
       [algorithm, plain, bias = spec.epilogue.bias](const RunArgs& args) {
         const ConvOperands at{args.in[0], args.in[1], bias ? args.in[2] : nullptr, args.out[0]};
-        (algorithm.any_address || aligned(at) ? algorithm : plain).run(at, args.scratch);
+        (algorithm.any_address || all_aligned(at) ? algorithm : plain).run(at, args.scratch);
       },
       std::max(algorithm.scratch_bytes, plain.scratch_bytes));
 }

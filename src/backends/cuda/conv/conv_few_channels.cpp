@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/matmul/split_k.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kFewChannels = 4;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 // Output pixels of a block at a time, and the patch of the image that their taps reach: conv/conv_patch.cuh.

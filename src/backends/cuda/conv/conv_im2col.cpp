@@ -21,13 +21,13 @@ struct Gathered {
 };
 
 // m [pixels,terms]  w [O,terms]  y [pixels,O], rows of m and w padded with zeros: y = m·wᵀ, dw = dyᵀ·m
-Product product_of(ConvPass pass, const Gathered& m, std::int64_t outs) {
+Product gathered_product(ConvPass pass, const Gathered& m, std::int64_t outs) {
   if (pass == ConvPass::forward)
     return {{}, m.pixels, outs, m.padded, {{}, m.padded, 1}, {{}, 1, m.padded}, {{}, outs, 1}};
   return {{}, outs, m.padded, m.pixels, {{}, 1, outs}, {{}, m.padded, 1}, {{}, m.padded, 1}};
 }
 
-std::int64_t blocks_for(std::int64_t threads) { return (threads + 255) / 256; }
+std::int64_t gather_blocks(std::int64_t threads) { return (threads + 255) / 256; }
 
 class GatheredConv {
  public:
@@ -37,7 +37,7 @@ class GatheredConv {
         matrix_(shape_, spec.dtype),
         matrix_bytes_(scratch_piece(matrix_.pixels * matrix_.padded, spec.dtype)),
         weight_bytes_(matrix_.has_padding() ? scratch_piece(shape_.out_channels * matrix_.padded, spec.dtype) : 0),
-        gemm_({.product = product_of(spec.call.pass, matrix_, shape_.out_channels),
+        gemm_({.product = gathered_product(spec.call.pass, matrix_, shape_.out_channels),
                .in = spec.dtype,
                .out = spec.dtype,
                .tf32 = spec.tf32,
@@ -65,7 +65,7 @@ class GatheredConv {
     gemm_.run({.a = at.second, .b = matrix, .c = pads ? padded : at.out, .scratch = scratch});
     if (!pads) return;
     const std::int64_t rows = shape_.out_channels;
-    cut_({.grid = blocks_for(rows * matrix_.terms)}, static_cast<const void*>(padded), at.out, rows, matrix_.terms,
+    cut_({.grid = gather_blocks(rows * matrix_.terms)}, static_cast<const void*>(padded), at.out, rows, matrix_.terms,
          matrix_.padded);
   }
 
@@ -84,7 +84,7 @@ class GatheredConv {
                                       s.stride_height, s.dilation_height, s.stride_width * s.in_channels,
                                       (s.dilation_width - 1) * s.in_channels, s.pad_top, s.pad_left * s.in_channels})
       words.add(number);
-    words.start(gather_, {.grid = blocks_for(all_packs)});
+    words.start(gather_, {.grid = gather_blocks(all_packs)});
   }
 
   ConvShape shape_;

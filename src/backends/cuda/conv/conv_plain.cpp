@@ -3,21 +3,20 @@
 #include <algorithm>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/device/status.h"
 #include "base/text.h"
 
 namespace varve::cuda {
 namespace {
 
-constexpr std::int64_t kTile = 64, kStep = 16;  // as in conv/conv_plain.cu
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t kPlainTile = 64, kPlainStep = 16;  // as in conv/conv_plain.cu
 
 // The product that a pass is, for one group.
-struct Product {
+struct PassProduct {
   std::int64_t rows, columns, terms;
 };
-Product product_of(ConvPass pass, const ConvShape& s) {
+PassProduct product_of_pass(ConvPass pass, const ConvShape& s) {
   switch (pass) {
     case ConvPass::forward:
       return {s.out_pixels(), s.out_group(), s.taps() * s.in_group()};
@@ -30,7 +29,7 @@ Product product_of(ConvPass pass, const ConvShape& s) {
 }
 
 // Whether every count that the kernel divides fits an int, with room for the last tile.
-bool fits_int(const Product& p) { return std::max({p.rows, p.columns, p.terms}) < (1 << 30); }
+bool fits_int(const PassProduct& p) { return std::max({p.rows, p.columns, p.terms}) < (1 << 30); }
 
 KernelText text_for(ConvPass pass, DType dtype, bool small) {
   return {"conv/conv_plain.cu",
@@ -44,16 +43,16 @@ std::size_t sum_bytes(DType dtype) { return dtype == f64 ? 8 : 4; }
 PlainConv::PlainConv(const ConvCall& call, DType dtype, ConvEpilogue epilogue, Begin begin)
     : call_(call), dtype_(dtype), epilogue_(epilogue) {
   if (call.empty) return;
-  const Product p = product_of(call.pass, call.shape);
-  tiles_ = call.shape.groups * divided_up(p.rows, kTile) * divided_up(p.columns, kTile);
+  const PassProduct p = product_of_pass(call.pass, call.shape);
+  tiles_ = call.shape.groups * ceil_div(p.rows, kPlainTile) * ceil_div(p.columns, kPlainTile);
   part_terms_ = p.terms;
   // Weights are few and the pixels behind each are many: their sums are cut, by sizes alone, so that bits stay the same
   // on every GPU.
   constexpr std::int64_t kBlocks = 512, kLeastTerms = 256;
   if (call.pass == ConvPass::weight_grad) {
-    const std::int64_t parts = std::min(divided_up(kBlocks, tiles_), divided_up(p.terms, kLeastTerms));
-    part_terms_ = divided_up(divided_up(p.terms, parts), kStep) * kStep;
-    parts_ = divided_up(p.terms, part_terms_);
+    const std::int64_t parts = std::min(ceil_div(kBlocks, tiles_), ceil_div(p.terms, kLeastTerms));
+    part_terms_ = ceil_div(ceil_div(p.terms, parts), kPlainStep) * kPlainStep;
+    parts_ = ceil_div(p.terms, part_terms_);
   }
   const KernelText text = text_for(call.pass, dtype, fits_int(p));
   conv_ = Function("conv", text, begin);
@@ -71,7 +70,7 @@ void PlainConv::run(const ConvOperands& at, void* scratch) const {
         scratch, call_.shape, static_cast<int>(epilogue_.relu), part_terms_, parts_);
   if (parts_ == 1) return;
   const std::int64_t count = call_.shape.weights();
-  sum_({.grid = divided_up(count, 256)}, static_cast<const void*>(scratch), at.out, count, parts_);
+  sum_({.grid = ceil_div(count, 256)}, static_cast<const void*>(scratch), at.out, count, parts_);
 }
 
 }  // namespace varve::cuda

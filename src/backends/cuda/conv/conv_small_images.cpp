@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/matmul/split_k.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -14,8 +15,6 @@ namespace {
 constexpr std::int64_t kMostPixels = 4, kMostImages = 128, kMostTaps = 25;
 constexpr std::int64_t kChannels = 64;  // a multiple of what every block has of them
 constexpr std::int64_t kInstruction = 8;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Which pixels meet, and at which taps.
 struct Meetings {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/device/tensor_map.h"
 #include "backends/cuda/matmul/split_k.h"
 #include "base/levers.h"
@@ -12,12 +13,10 @@ namespace varve::cuda {
 namespace {
 
 constexpr std::int64_t kSide = 64;                          // channels of a block, on both sides
-constexpr std::int64_t kStep = 32;                          // places at a time
+constexpr std::int64_t kPlacesAtOnce = 32;                  // places at a time
 constexpr std::int64_t kTiles = 4;                          // steps whose x is transposed
 constexpr std::int64_t kFewestStages = 5, kMostStages = 8;  // steps on their way, those among them
 constexpr std::int64_t kFewestSteps = 16;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // All rows of all images as one line of places, with padding that neighbours share, as conv/conv_weight_grad_3x3.cu has
 // it.
@@ -48,7 +47,8 @@ bool has_line(const ConvShape& s) {
 
 class TiledWeights {
  public:
-  explicit TiledWeights(const ConvShape& shape) : shape_(shape), line_(shape), steps_(ceil_div(line_.places, kStep)) {
+  explicit TiledWeights(const ConvShape& shape)
+      : shape_(shape), line_(shape), steps_(ceil_div(line_.places, kPlacesAtOnce)) {
     while (stages_ > kFewestStages && !fits()) --stages_;
     const std::int64_t tiles = shape.out_channels / kSide * (shape.in_channels / kSide);
     splits_ = std::clamp<std::int64_t>(gpu().multiprocessors / std::max<std::int64_t>(tiles, 1), 1,
@@ -102,8 +102,8 @@ class TiledWeights {
 
  private:
   // That hold the places of all stages, and of dy those that taps reach from there.
-  std::int64_t strips() const { return (kStep * stages_ + 2 * line_.pitch + 1) / line_.strip() + 2; }
-  std::int64_t x_strips() const { return (kStep * stages_ - 1) / line_.strip() + 2; }
+  std::int64_t strips() const { return (kPlacesAtOnce * stages_ + 2 * line_.pitch + 1) / line_.strip() + 2; }
+  std::int64_t x_strips() const { return (kPlacesAtOnce * stages_ - 1) / line_.strip() + 2; }
 
   ConvShape shape_;
   Line line_;

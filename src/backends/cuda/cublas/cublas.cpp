@@ -57,7 +57,7 @@ void make(BlasLayout& layout, const BlasMatrix& matrix, DType dtype, std::int64_
   set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.batch);
 }
 
-std::string text_of(const BlasMatrix& x) {
+std::string matrix_text(const BlasMatrix& x) {
   return cat(x.rows, "x", x.columns, "/", x.ld, "+", x.batch, x.transposed ? "t" : "n");
 }
 
@@ -147,7 +147,8 @@ std::size_t BlasGemm::scratch_bytes() const {
 std::string BlasGemm::key() const {
   return cat(name(spec_.in), ">", name(spec_.out), spec_.tf32 ? " tf32" : "", spec_.bias ? " bias" : "",
              spec_.relu ? " relu" : "", spec_.adds ? " adds" : "", spec_.scaled ? " scaled" : "", " a",
-             text_of(problem_.a), " b", text_of(problem_.b), " d", text_of(problem_.d), " x", problem_.count);
+             matrix_text(problem_.a), " b", matrix_text(problem_.b), " d", matrix_text(problem_.d), " x",
+             problem_.count);
 }
 
 BlasGemm::Bytes BlasGemm::operand_bytes() const {

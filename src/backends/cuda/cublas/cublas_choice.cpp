@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/tuning/choices.h"
 #include "backends/cuda/tuning/timing.h"
 #include "base/levers.h"
@@ -14,8 +15,6 @@ namespace varve::cuda {
 namespace {
 
 constexpr int kCandidates = 8;
-constexpr std::size_t kAlign = 256;
-std::size_t align_up(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // Nothing when there is no memory left to try them.
 std::optional<std::size_t> fastest(const BlasGemm& gemm, const std::vector<BlasAlgorithm>& algorithms) {

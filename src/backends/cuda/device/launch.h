@@ -1,4 +1,4 @@
-// What kernels of indexing, random numbers and pooling share: sizes, alignment, launches.
+// What kernels of indexing, random numbers and pooling share: launches.
 #pragma once
 
 #include <algorithm>
@@ -7,20 +7,11 @@
 #include "backends/cuda/claims.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/function.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/task.h"
 #include "base/text.h"
 
 namespace varve::cuda {
-
-inline std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Whether all of these addresses suit accesses of so many bytes.
-template <class... Pointers>
-bool aligned(std::int64_t bytes, const Pointers*... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % static_cast<std::uintptr_t>(bytes) == 0) && ...);
-}
 
 // For kernels whose threads go on to further items: blocks for so many items, no more than fill the GPU a few times.
 inline Launch striding(std::int64_t items, int block = 256) {

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backend/axes.h"
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 
 namespace varve::cuda {
 namespace {
@@ -15,12 +17,8 @@ using backend::Reduce;
 std::int64_t fewest_blocks() { return gpu().multiprocessors; }  // fewer leave parts of the GPU idle
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t power_below(std::int64_t n) {
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
-}
-std::int64_t power_above(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
 }
 
 // Strides of an operand over the group's space: sizes of 1, and axes it does not have, repeat.
@@ -56,22 +54,9 @@ class Axes {
   }
 
  private:
-  bool outer(std::size_t a, std::size_t b) const {  // whether axis a should lie outside axis b
-    for (auto operand = plan_.operands.rbegin(); operand != plan_.operands.rend(); ++operand) {
-      const std::int64_t sa = std::abs(operand->strides[a]), sb = std::abs(operand->strides[b]);
-      if (sa != 0 && sb != 0 && sa != sb) return sa > sb;
-    }
-    return a < b;
-  }
-
   void permute(const std::vector<std::size_t>& order) {
-    const auto pick = [&order](auto& values) {
-      const auto old = values;
-      values.clear();
-      for (const std::size_t i : order) values.push_back(old[i]);
-    };
-    pick(plan_.axes);
-    for (GroupOperand& operand : plan_.operands) pick(operand.strides);
+    backend::permute(plan_.axes, order);
+    for (GroupOperand& operand : plan_.operands) backend::permute(operand.strides, order);
   }
 
   void drop_ones() {
@@ -82,13 +67,9 @@ class Axes {
   }
 
   void sort() {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < plan_.axes.size(); ++i) {  // insertion: the comparison is not transitive
-      std::size_t place = order.size();
-      while (place > 0 && !outer(order[place - 1], i)) --place;
-      order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), i);
-    }
-    permute(order);
+    std::vector<const Ints*> strides;
+    for (const GroupOperand& operand : plan_.operands) strides.push_back(&operand.strides);
+    permute(backend::outer_first(plan_.axes.size(), strides));
   }
 
   bool joinable(std::size_t a) const {  // axis a with a + 1
@@ -121,7 +102,7 @@ std::int64_t points(const GroupPlan& plan, bool reduced) {
   return count;
 }
 
-bool needs_64_bits(const GroupPlan& plan) {
+bool plan_needs_64_bits(const GroupPlan& plan) {
   const std::int64_t most = std::int64_t{1} << 31;
   if (points(plan, false) * points(plan, true) >= most) return true;
   return std::any_of(plan.operands.begin(), plan.operands.end(), [&](const GroupOperand& operand) {
@@ -182,7 +163,7 @@ void plan_flat(GroupPlan& plan, bool vectors) {
   plan.crossing = plan.crossing && last % width != 0;
   plan.units = count / width;
   plan.unroll = unroll_for(plan, plan.units / gpu().threads());
-  plan.tiles = up(plan.units, std::int64_t{kGroupThreads} * plan.unroll);
+  plan.tiles = ceil_div(plan.units, std::int64_t{kGroupThreads} * plan.unroll);
 }
 
 void plan_rows(GroupPlan& plan, bool vectors) {
@@ -195,7 +176,7 @@ void plan_rows(GroupPlan& plan, bool vectors) {
       std::clamp<std::int64_t>(power_below(std::max<std::int64_t>(plan.units / 4, 1)), 1, kGroupThreads);
   while (lanes < kGroupThreads && lanes < plan.units && plan.columns * lanes < gpu().threads() / 2) lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
-  plan.tiles = up(plan.columns, kGroupThreads / lanes);
+  plan.tiles = ceil_div(plan.columns, kGroupThreads / lanes);
   if (lanes == kGroupThreads)
     plan.slices = std::clamp<std::int64_t>(4 * fewest_blocks() / plan.tiles, 1,
                                            std::max<std::int64_t>(plan.units / (lanes * 8), 1));
@@ -218,11 +199,11 @@ void plan_columns(GroupPlan& plan, bool vectors) {
   constexpr std::int64_t kSteps = 4;  // of a thread, at least: all its loads at once
   const auto slices = [&] { return std::max<std::int64_t>(plan.units / (kGroupThreads / lanes * kSteps), 1); };
   while (lanes < needed && kGroupThreads / lanes > std::max<std::int64_t>(plan.units / 4, 1)) lanes *= 2;
-  while (lanes > 1 && up(across, lanes) * slices() < fewest_blocks() && lanes * width * sizes.least > 64 &&
+  while (lanes > 1 && ceil_div(across, lanes) * slices() < fewest_blocks() && lanes * width * sizes.least > 64 &&
          kGroupThreads / lanes * 2 < plan.units)
     lanes /= 2;
   plan.lanes = static_cast<int>(lanes);
-  plan.tiles = up(across, lanes);
+  plan.tiles = ceil_div(across, lanes);
   const std::int64_t rows = kGroupThreads / lanes;
   plan.slices = std::clamp<std::int64_t>(2 * fewest_blocks() / plan.tiles, 1, slices());
   plan.unroll = unroll_for(plan, plan.units / plan.slices / rows);
@@ -256,12 +237,12 @@ GroupPlan start(const GroupPart& part) {
 
 void choose_walk(GroupPlan& plan, bool vectors) {
   Axes(plan).run();
-  plan.wide = needs_64_bits(plan);
+  plan.wide = plan_needs_64_bits(plan);
   if (plan.reduced() == 0) return plan_flat(plan, vectors);
   plan.walk = plan.axes.back().reduced ? Walk::rows : Walk::columns;
   plan.walk == Walk::rows ? plan_rows(plan, vectors) : plan_columns(plan, vectors);
-  plan.slice_units = up(plan.units, plan.slices);
-  plan.slices = up(plan.units, plan.slice_units);
+  plan.slice_units = ceil_div(plan.units, plan.slices);
+  plan.slices = ceil_div(plan.units, plan.slice_units);
 }
 
 double neutral(Reduce op) {

@@ -159,7 +159,7 @@ struct TableGradient {
   bool steps() const {
     return next && next->is("sgd_update") && next->inputs[1] == ir::Value{grad, 0} &&
            next->inputs[0].type() == grad->types[0] && next->inputs[0] != next->inputs[1] &&
-           match::is_scalar(next->inputs[2]) && match::number_of(next->inputs[3]) == 0.0;
+           backend::is_scalar(next->inputs[2]) && backend::number_of(next->inputs[3]) == 0.0;
   }
 };
 
@@ -230,7 +230,7 @@ Prepared prepare_gradient(Scatter s, const std::vector<Port>& in, const std::vec
 }
 
 // The gradient with all that stands beside it, or, less and less, with nothing.
-Claim claim_gradient(const Site& site, const TableGradient& g, bool with_next, bool with_cast) {
+Claim table_gradient_claim(const Site& site, const TableGradient& g, bool with_next, bool with_cast) {
   Scatter s;
   Claim claim = Claim::of("", g.grad, {});
   if (g.dropout) claim.kernel += "dropout+";
@@ -252,7 +252,7 @@ Claim claim_gradient(const Site& site, const TableGradient& g, bool with_next, b
     s.x = input(s.steps ? g.next->inputs[0] : *g.added(site));
     claim.in_place = {{0, s.x}};
     if (s.steps) {
-      if (const auto rate = match::number_of(g.next->inputs[2]))
+      if (const auto rate = backend::number_of(g.next->inputs[2]))
         s.known_rate = *rate;
       else
         s.rate_at = input(g.next->inputs[2]);
@@ -278,10 +278,10 @@ void claim_table_gradient(const Site& site, std::vector<Claim>& claims) {
                                          g.grad->inputs[1].type().shape.numel());
   if (!no.empty()) return claims.push_back(Claim::no("cuda embedding_grad", no));
   const bool has_next = g.added(site) || g.steps();
-  if (has_next) claims.push_back(claim_gradient(site, g, true, true));
-  if (has_next && g.cast && !g.dropout) claims.push_back(claim_gradient(site, g, true, false));
-  if (g.cast || g.dropout) claims.push_back(claim_gradient(site, g, false, true));
-  if (!g.dropout) claims.push_back(claim_gradient(site, g, false, false));
+  if (has_next) claims.push_back(table_gradient_claim(site, g, true, true));
+  if (has_next && g.cast && !g.dropout) claims.push_back(table_gradient_claim(site, g, true, false));
+  if (g.cast || g.dropout) claims.push_back(table_gradient_claim(site, g, false, true));
+  if (!g.dropout) claims.push_back(table_gradient_claim(site, g, false, false));
 }
 
 }  // namespace

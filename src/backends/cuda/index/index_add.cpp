@@ -2,6 +2,7 @@
 // one place are added in a fixed order, so that runs repeat bit for bit.
 #include "backends/cuda/index/index_add.h"
 
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/device/status.h"
 
 namespace varve::cuda {
@@ -12,12 +13,6 @@ using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 using backend::Site;
-
-std::int64_t power_above(std::int64_t n) {
-  std::int64_t power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
 
 // Sums by row, over positions that are sorted.
 class RowSums {
@@ -164,7 +159,7 @@ Prepared put_few(const Task& task, const Scatter& s, const Rows& y, std::int64_t
   });
 }
 
-constexpr std::int64_t kFew = 8;
+constexpr std::int64_t kFewRows = 8;
 
 Prepared put_along_axis_add(const Task& task) {
   if (task.shape_out().numel() == 0 && task.shape_in(1).numel() == 0) return nothing();
@@ -178,7 +173,7 @@ Prepared put_along_axis_add(const Task& task) {
                   .indices = 1,
                   .updates = 2};
   const int text = number_of(out_of_range(task.op, y.size, axis));
-  if (s.positions > 0 && count <= kFew) return put_few(task, s, y, count, text);
+  if (s.positions > 0 && count <= kFewRows) return put_few(task, s, y, count, text);
   return prepare_scatter(s, {.dtype = task.dtype_in(1),
                              .positions = s.positions,
                              .rows = s.rows,
@@ -192,7 +187,7 @@ Prepared put_along_axis_add(const Task& task) {
 void claim_put(const Site& site, std::vector<Claim>& claims) {
   const ir::Node& node = site.node();
   const Shape& indices = node.inputs[1].type().shape;
-  const std::string no = indices[static_cast<int>(node.attrs.integer("axis"))] <= kFew
+  const std::string no = indices[static_cast<int>(node.attrs.integer("axis"))] <= kFewRows
                              ? ""
                              : IndexSort::refusal(indices.numel(), node.types[0].shape.numel());
   claims.push_back(no.empty() ? claim_of(site.root(), put_along_axis_add) : Claim::no("cuda put_along_axis_add", no));

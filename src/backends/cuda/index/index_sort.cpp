@@ -1,17 +1,18 @@
 #include "backends/cuda/index/index_sort.h"
 
 #include <bit>
+#include "backends/cuda/device/sizes.h"
 
 namespace varve::cuda {
 namespace {
 
-constexpr std::int64_t kFew = 8192;            // positions: 67 million comparisons are a few microseconds
+constexpr std::int64_t kFewPositions = 8192;   // positions: 67 million comparisons are a few microseconds
 constexpr std::int64_t kMostBins = 16384;      // counters in shared memory
 constexpr std::int64_t kMostCounts = 1 << 24;  // of all tiles together
-constexpr std::int64_t kTile = 1024;
+constexpr std::int64_t kSortTile = 1024;
 constexpr int kDigit = 13;  // bits, where one digit does not do
 
-std::size_t align_up(std::int64_t bytes) { return (static_cast<std::size_t>(bytes) + 63) / 64 * 64; }
+std::size_t on_64_bytes(std::int64_t bytes) { return align_up(static_cast<std::size_t>(bytes), 64); }
 
 int width_of(std::int64_t value) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value))); }
 
@@ -46,13 +47,13 @@ std::string IndexSort::refusal(std::int64_t positions, std::int64_t rows) {
   return "";
 }
 
-IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFew) {
+IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFewPositions) {
   const std::int64_t n = keys.positions;
   const int width = width_of(keys.rows), composite = width + width_of(n);
   Constants constants = {{"INDEX", index_type(keys.dtype)}, {"COMPOSITE", composite <= 32 ? "u32" : "u64"}};
   if (keys.flat) constants.emplace_back("FLAT", "1");
   const KernelText text{"index/index_sort.cu", defines(constants)};
-  pair_ = align_up(4 * n);
+  pair_ = on_64_bytes(4 * n);
   counts_at_ = 2 * pair_;
   total_ = counts_at_;
   if (few_) {
@@ -63,11 +64,11 @@ IndexSort::IndexSort(const Keys& keys) : keys_(keys), few_(keys.positions <= kFe
   bits_ = static_cast<int>(ceil_div(width, passes_));
   bins_ = passes_ == 1 ? keys.rows + 1 : std::int64_t{1} << bits_;
   const std::int64_t most_tiles = std::max<std::int64_t>(kMostCounts / bins_, 1);
-  tile_ = ceil_div(std::max(kTile, ceil_div(n, most_tiles)), 32) * 32;
+  tile_ = ceil_div(std::max(kSortTile, ceil_div(n, most_tiles)), 32) * 32;
   tiles_ = ceil_div(n, tile_);
   counts_at_ = 4 * pair_;
-  totals_at_ = counts_at_ + align_up(4 * tiles_ * bins_);
-  total_ = totals_at_ + align_up(4 * bins_);
+  totals_at_ = counts_at_ + on_64_bytes(4 * tiles_ * bins_);
+  total_ = totals_at_ + on_64_bytes(4 * bins_);
   count_first_ = Function("count_first", text);
   if (passes_ > 1) count_next_ = Function("count_next", text);
   add_tiles_ = Function("add_tiles", text);

@@ -5,6 +5,7 @@
 #include "backends/cuda/claims.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/function.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/matmul/matmul_match.h"
 #include "base/levers.h"
 #include "base/text.h"
@@ -58,8 +59,6 @@ struct ClassLoss {
   }
 };
 
-bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-
 Prepared prepare_class_loss(const ClassLoss& l) {
   const Function wide("class_loss", l.text(l.vector())), one("class_loss", l.text(1), Begin::when_started),
       sums("class_loss_sums", l.text(l.vector()));
@@ -96,7 +95,7 @@ bool find_pair(const Site& site, Pattern& p) {
     if (use.user->is("softmax_cross_entropy")) p.loss = use.user;
     if (use.user->is("softmax_cross_entropy_grad")) p.gradient = use.user;
   }
-  return p.loss && p.gradient && !match::is_computed_from(p.gradient->inputs[2], p.loss.get());
+  return p.loss && p.gradient && !backend::depends_on(p.gradient->inputs[2], p.loss.get());
 }
 
 void find_casts(const Site& site, Pattern& p) {
@@ -111,12 +110,12 @@ void find_casts(const Site& site, Pattern& p) {
 
 ir::NodePtr bias_gradient(const Site& site, const ir::Value& dlogits) {
   const std::int64_t classes = dlogits.type().shape.back();
-  const auto readers = match::readers_of(site, dlogits);
+  const auto readers = backend::readers_of(site, dlogits);
   if (!readers || classes == 0) return nullptr;
-  for (const match::Reader& reader : *readers)
+  for (const backend::Reader& reader : *readers)
     if (reader.node->is("sum") && reader.node->attrs.ints("axes") == Ints{0} &&
         reader.node->types[0].shape.numel() == classes &&
-        match::is_matrix_of(reader.value, dlogits, dlogits.type().shape.numel() / classes))
+        backend::is_rows_of(reader.value, dlogits, 0, dlogits.type().shape.numel() / classes))
       return reader.node;
   return nullptr;
 }
@@ -144,12 +143,12 @@ Claim make_claim(const Site& site, const Pattern& p, ClassLoss l) {
   claim.kernel = kName;
   claim.nodes = {p.loss, p.gradient, p.bias};
   if (p.narrowed) claim.nodes.push_back(p.narrowed);
-  if (p.widened && match::is_read_only_by(site, {p.widened, 0}, claim.nodes)) claim.nodes.push_back(p.widened);
+  if (p.widened && backend::is_read_only_by(site, {p.widened, 0}, claim.nodes)) claim.nodes.push_back(p.widened);
   claim.inputs = {p.logits, p.loss->inputs[1]};
   claim.outputs = {{p.loss, 0}, {p.dlogits(), 0}, {p.bias, 0}};
   claim.in_place = {{1, 0}};
   const ir::Value& dloss = p.gradient->inputs[2];
-  if (const auto number = match::number_behind(dloss)) {
+  if (const auto number = backend::number_behind(dloss)) {
     l.given = *number;
     match::cover_number(site, dloss, claim);
   } else {

@@ -111,7 +111,7 @@ std::optional<Mean> mean_after(const Site& site) {
     const bool first = next->inputs[0] == ir::Value{sum, 0};
     const bool quotient = next->is("divide") && first;
     const ir::Value& other = next->inputs[first ? next->inputs.size() - 1 : 0];
-    if (const auto number = match::number_behind(other); number && (quotient || next->is("multiply"))) {
+    if (const auto number = backend::number_behind(other); number && (quotient || next->is("multiply"))) {
       (quotient ? mean.divisor : mean.factor) = *number;
       mean.number = other;
       mean.nodes.push_back(next);
@@ -149,10 +149,10 @@ void offer(const ir::NodePtr& gradient, const std::optional<Mean>& mean, const S
   }
   if (gradient) {
     const ir::Value& dloss = gradient->inputs[2];
-    if (const auto number = match::number_behind(dloss)) {
+    if (const auto number = backend::number_behind(dloss)) {
       loss.given = *number;
     } else {
-      const ir::Value& behind = match::behind_views(dloss);
+      const ir::Value& behind = backend::behind_views(dloss);
       loss.dloss = behind.type().shape.numel() == 1 ? Dloss::one : Dloss::each;
       claim.inputs.push_back(loss.dloss == Dloss::one ? behind : dloss);
     }
@@ -171,7 +171,7 @@ ir::NodePtr gradient_beside(const Site& site) {
   const ir::Node& loss = site.node();
   for (const ir::Use& use : site.users(loss.inputs[0]))
     if (use.user->is("softmax_cross_entropy_grad") && use.input == 0 && use.user->inputs[1] == loss.inputs[1] &&
-        !match::is_computed_from(use.user->inputs[2], &loss))
+        !backend::depends_on(use.user->inputs[2], &loss))
       return use.user;
   return nullptr;
 }
@@ -187,7 +187,7 @@ void claim_loss(const Site& site, std::vector<Claim>& claims) {
   offer(nullptr, std::nullopt, site, claims);
 }
 
-void claim_gradient(const Site& site, std::vector<Claim>& claims) {
+void claim_loss_gradient(const Site& site, std::vector<Claim>& claims) {
   if (const std::string refusal = refusal_of(site); !refusal.empty())
     return claims.push_back(Claim::no("rows cross_entropy gradient", refusal));
   Loss loss(site.node());
@@ -203,7 +203,7 @@ void claim_gradient(const Site& site, std::vector<Claim>& claims) {
 
 void add_row_loss_claims(ClaimMap& map) {
   map["softmax_cross_entropy"].push_back(claim_loss);
-  map["softmax_cross_entropy_grad"].push_back(claim_gradient);
+  map["softmax_cross_entropy_grad"].push_back(claim_loss_gradient);
 }
 
 }  // namespace varve::cuda

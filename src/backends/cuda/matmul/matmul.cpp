@@ -47,7 +47,7 @@ bool streams(const Site& site, const Epilogue& epilogue, bool wide) {
     if (factor.node->op->view) return false;
   const GemmSpec spec = spec_at(
       site,
-      product_of(port(in[0].type()), port(in[1].type()), port(site.node().types[0]), match::transposes_of(site.node())),
+      folded_product(port(in[0].type()), port(in[1].type()), port(site.node().types[0]), transposes_of(site.node())),
       epilogue, wide);
   return TmaGemm::is_worth_trying(spec) && TmaGemm::refusal(spec).empty();
 }
@@ -84,7 +84,7 @@ std::vector<Epilogue> epilogues_after(const Site& site, bool wide) {
   if (dtype != f32 && dtype != bf16 && dtype != f16) return found;
   Epilogue so_far;
   ir::Value value{site.root(), 0};
-  if (const auto add = match::bias_after(site, value)) {
+  if (const auto add = backend::bias_after(site, value)) {
     so_far.nodes.push_back(add->node);
     so_far.bias = add->bias;
     so_far.biased = true;
@@ -105,18 +105,17 @@ Claim make_claim(const Site& site, const Epilogue& epilogue, const std::string& 
   const bool biased = epilogue.biased, relu = epilogue.relu;
   const ir::NodePtr& function = epilogue.function;
   if (function) tail.function = function_text(expr::flatten(1, function->op->exprs));
-  Claim claim =
-      Claim::of(who + " matmul" + (biased ? "+bias" : "") +
-                    (relu       ? "+relu"
-                     : function ? "+" + function->op->name
-                                : ""),
-                site.root(),
-                [tail, spec = spec_at(site, {}, epilogue, wide), transposes = match::transposes_of(site.node())](
-                    const std::vector<Port>& in, const std::vector<Port>& out) {
-                  GemmSpec full = spec;
-                  full.product = product_of(in[0], in[1], out[0], transposes);
-                  return prepare_product(full, in, out, tail);
-                });
+  Claim claim = Claim::of(who + " matmul" + (biased ? "+bias" : "") +
+                              (relu       ? "+relu"
+                               : function ? "+" + function->op->name
+                                          : ""),
+                          site.root(),
+                          [tail, spec = spec_at(site, {}, epilogue, wide), transposes = transposes_of(site.node())](
+                              const std::vector<Port>& in, const std::vector<Port>& out) {
+                            GemmSpec full = spec;
+                            full.product = folded_product(in[0], in[1], out[0], transposes);
+                            return prepare_product(full, in, out, tail);
+                          });
   if (wide)
     claim.inputs[1] = site.node().inputs[1].node->inputs[0];
   else if (tail.function.empty())

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/cuda/claims.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/matmul/matmul_tma.h"
 #include "backends/cuda/tuning/timing.h"
 #include "base/text.h"
@@ -11,9 +12,6 @@
 
 namespace varve::cuda {
 namespace {
-
-constexpr std::size_t kAlign = 256;
-std::size_t align_up(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 Ints with_matrix(Ints batch, std::int64_t row, std::int64_t col) {
   batch.push_back(row);

@@ -2,30 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 #include "backends/cuda/matmul/matmul_update_plain.h"
 
 namespace varve::cuda::match {
 namespace {
-
-// Where a view of the base lies in it.
-std::optional<Layout> place_in(const ir::Value& value, const ir::Value& base) {
-  if (value == base) return contiguous(base.type().shape);
-  if (!value.node->op->view) return std::nullopt;
-  const std::optional<Layout> before = place_in(value.node->inputs[0], base);
-  if (!before) return std::nullopt;
-  const std::vector<TensorType> in = ir::input_types(*value.node);
-  return value.node->op->view({*value.node->op, in, value.node->attrs}, *before, value.type());
-}
-
-// One value for each column, repeated along all other axes.
-bool is_bias(const TensorType& type, const TensorType& result) {
-  const Shape& shape = type.shape;
-  if (type.dtype != result.dtype || shape.rank() == 0 || shape.rank() > result.shape.rank()) return false;
-  if (shape.back() != result.shape.back()) return false;
-  return std::all_of(shape.begin(), shape.end() - 1, [](std::int64_t size) { return size == 1; });
-}
 
 // A formula of one result, of which every operand has the result's type or is a scalar.
 bool is_formula(const ir::Node& node) {
@@ -123,20 +104,9 @@ void take_in(const Following& f, backend::Claim& claim) {
   claim.outputs.push_back({f.sum, 0});
 }
 
-std::optional<double> number_behind(const ir::Value& value) {
-  const ir::Node& made = *behind_views(value).node;
-  if (!made.is("fill")) return std::nullopt;
-  return made.attrs.number("value");
-}
-
 void cover_number(const backend::Site& site, const ir::Value& value, backend::Claim& claim) {
   const ir::Value& made = behind_views(value);
   if (made.node->is("fill") && is_read_only_by(site, made, claim.nodes)) claim.nodes.push_back(made.node);
-}
-
-std::optional<double> number_of(const ir::Value& value) {
-  if (!is_scalar(value) || !value.node->is("fill")) return std::nullopt;
-  return value.node->attrs.number("value");
 }
 
 std::optional<ir::Value> state_behind_cast(const backend::Site& site, const ir::Value& value) {
@@ -147,55 +117,5 @@ std::optional<ir::Value> state_behind_cast(const backend::Site& site, const ir::
 }
 
 bool is_computed(const ir::Value& value) { return !value.node->op->view && value.node->op != &ir::input_op(); }
-
-std::optional<BiasAdd> bias_after(const backend::Site& site, const ir::Value& value) {
-  const ir::NodePtr next = site.sole_user(value);
-  if (!next || !next->is("add") || next->types[0] != value.type()) return std::nullopt;
-  const ir::Value& bias = next->inputs[next->inputs[0] == value ? 1 : 0];
-  if (bias == value || !is_bias(bias.type(), value.type())) return std::nullopt;
-  return BiasAdd{next, bias};
-}
-
-std::optional<std::vector<Reader>> readers_of(const backend::Site& site, const ir::Value& value) {
-  if (site.is_output(value)) return std::nullopt;
-  std::vector<Reader> all;
-  for (const ir::Use& use : site.users(value)) {
-    if (!use.user->op->view) {
-      all.push_back({use.user, use.input, value});
-      continue;
-    }
-    const auto further = readers_of(site, {use.user, 0});
-    if (!further) return std::nullopt;
-    all.insert(all.end(), further->begin(), further->end());
-  }
-  return all;
-}
-
-bool is_read_only_by(const backend::Site& site, const ir::Value& value, const std::vector<ir::NodePtr>& nodes) {
-  const auto readers = readers_of(site, value);
-  return readers && std::all_of(readers->begin(), readers->end(), [&](const Reader& reader) {
-           return std::find(nodes.begin(), nodes.end(), reader.node) != nodes.end();
-         });
-}
-
-bool is_matrix_of(const ir::Value& value, const ir::Value& base, std::int64_t rows) {
-  const std::optional<Layout> layout = place_in(value, base);
-  return layout && value.type().shape == Shape{rows, base.type().shape.back()} && layout->offset == 0 &&
-         is_contiguous(value.type().shape, *layout);
-}
-
-bool is_computed_from(const ir::Value& value, const ir::Node* node) {
-  std::unordered_set<const ir::Node*> seen;
-  std::vector<const ir::Node*> stack{value.node.get()};
-  while (!stack.empty()) {
-    const ir::Node* next = stack.back();
-    stack.pop_back();
-    if (next == node) return true;
-    // Inputs are older than what reads them.
-    if (next->id < node->id || !seen.insert(next).second) continue;
-    for (const ir::Value& input : next->inputs) stack.push_back(input.node.get());
-  }
-  return false;
-}
 
 }  // namespace varve::cuda::match

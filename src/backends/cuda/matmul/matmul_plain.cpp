@@ -8,7 +8,7 @@ namespace varve::cuda {
 namespace {
 
 constexpr std::int64_t kBlock = 64;    // rows and columns of a block
-constexpr int kThreads = 256;          // of a block
+constexpr int kPlainThreads = 256;     // of a block
 constexpr std::size_t kBatchAxes = 4;  // that one launch takes
 
 // As matmul/matmul_plain.cu reads it.
@@ -58,7 +58,7 @@ PlainGemm::PlainGemm(const GemmSpec& spec, Begin begin) : spec_(spec), function_
 void PlainGemm::launch(const GemmOperands& o, const Offsets& offsets) const {
   const Product& p = spec_.product;
   const MatmulShape shape = shape_of(p);
-  Launch launch{.grid = (p.m + kBlock - 1) / kBlock * ((p.n + kBlock - 1) / kBlock), .block = kThreads};
+  Launch launch{.grid = (p.m + kBlock - 1) / kBlock * ((p.n + kBlock - 1) / kBlock), .block = kPlainThreads};
   for (std::int64_t axis = 0; axis < shape.axes; ++axis) launch.grid *= shape.size[axis];
   const void *a = at(o.a, offsets.a, spec_.in), *b = at(o.b, offsets.b, spec_.in), *c0 = at(o.c0, offsets.c, spec_.out);
   const void* c = at(o.c, offsets.c, spec_.out);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/device/status.h"
 #include "backends/cuda/device/tensor_map.h"
 #include "backends/cuda/matmul/split_k.h"
@@ -21,8 +22,6 @@ constexpr std::int64_t kLargeWeights = std::int64_t{1} << 20;  // elements: smal
 // Shared memory of a block that has a multiprocessor for itself: all but what is left to the L1 cache.
 std::size_t whole_shared() { return gpu().shared_bytes - (std::size_t{27} << 10); }
 std::size_t half_shared() { return whole_shared() / 2; }
-
-bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 std::string refusal_of_gpu() {
   if (!lever("streams")) return kLeftOut;
@@ -151,8 +150,8 @@ namespace {
 
 constexpr std::int64_t kUnits = 4;  // slabs of a block's stripe
 constexpr std::int64_t kTileRows = 16;
-constexpr std::size_t kTile = kUnits * kTileRows * 128;
-constexpr std::int64_t kMostStages = 4;
+constexpr std::size_t kTileBytes = kUnits * kTileRows * 128;
+constexpr std::int64_t kMostTmaStages = 4;
 
 // As matmul/matmul_tma_formula.cuh reads it.
 struct TmaOperands {
@@ -188,7 +187,7 @@ bool are_on_16_bytes(const UpdateSpec& spec, const void* const* in, void* const*
 
 std::size_t update_stage(std::int64_t tensors, std::int64_t steps, DType in) {
   const std::size_t a = static_cast<std::size_t>(8 * steps * kTileRows) * size_of(in);
-  return static_cast<std::size_t>(tensors) * kTile + (a + 1023) / 1024 * 1024;
+  return static_cast<std::size_t>(tensors) * kTileBytes + (a + 1023) / 1024 * 1024;
 }
 
 }  // namespace
@@ -208,7 +207,7 @@ bool TmaUpdate::is_worth_trying(const UpdateSpec& spec) { return spec.product.m 
 
 TmaUpdate::TmaUpdate(const UpdateSpec& spec) : spec_(spec), steps_((spec.product.k + 7) / 8) {
   const std::size_t stage = update_stage(tensors_of(spec), steps_, spec.in) + kBarriers;
-  stages_ = std::min(kMostStages, static_cast<std::int64_t>(half_shared() / stage));
+  stages_ = std::min(kMostTmaStages, static_cast<std::int64_t>(half_shared() / stage));
   function_ = Function("matmul_tma_update", {"matmul/matmul_tma_update.cu",
                                              update_text(spec) + defines({{"IN", type_name(spec.in)},
                                                                           {"STEPS", cat(steps_)},

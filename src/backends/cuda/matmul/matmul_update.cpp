@@ -41,19 +41,8 @@ Gradient gradient_of(const Site& site) {
 }
 
 std::string refusal_of(const Site& site, const Gradient& g) {
-  const TensorType& type = g.value.type();
-  if (type.dtype != f32 && type.dtype != f64) return name(type.dtype);
-  if (g.cast && (type.dtype != f32 || size_of(site.node().types[0].dtype) != 2)) return "a cast between them";
-  if (type.shape.rank() != 2) return "not a matrix";
-  if (std::count(g.update->inputs.begin(), g.update->inputs.end(), g.value) != 1)
-    return "the gradient stands there twice";
-  for (const ir::Value& in : g.update->inputs) {
-    if (!(in.type() == type) && !(is_scalar(in) && in.type().dtype == type.dtype)) return "operands of another shape";
-    for (const ir::Value& operand : site.node().inputs)
-      if (!is_scalar(in) && backend::behind_views(operand) == backend::behind_views(in))
-        return "what it updates is an operand of the gradient";
-  }
-  return "";
+  if (g.cast && (g.value.type().dtype != f32 || size_of(site.node().types[0].dtype) != 2)) return "a cast between them";
+  return backend::update_refusal(site.node(), *g.update, g.value);
 }
 
 // ---- w - rate · (g + decay · w) as a product that is added to the weights: w = beta · w + alpha · a·b
@@ -65,17 +54,17 @@ struct Scalar {
   const void* address(const RunArgs& args) const { return operand < 0 ? nullptr : args.in[operand]; }
 };
 
-struct Step {
+struct SgdStep {
   Scalar rate, decay;
   bool known() const { return rate.operand < 0 && decay.operand < 0; }
 };
 
 // Of a plain step: operands of the claim are the factors, the weights, and those of its scalars that are no numbers.
-Step step_of(const ir::Node& update) {
-  Step step;
+SgdStep step_of(const ir::Node& update) {
+  SgdStep step;
   int operand = 3;
   for (const auto& [scalar, input] : {std::pair{&step.rate, std::size_t{2}}, {&step.decay, std::size_t{3}}}) {
-    const auto number = match::number_of(update.inputs[input]);
+    const auto number = backend::number_of(update.inputs[input]);
     *scalar = number ? Scalar{*number} : Scalar{0, operand++};
   }
   return step;
@@ -88,7 +77,7 @@ bool is_plain(const ir::Node& update) {
 
 constexpr std::size_t kScaleBytes = 256;  // before the product's scratch memory
 
-Prepared prepare_step(const Step& step, const UpdateSpec& spec, DType dtype) {
+Prepared prepare_step(const SgdStep& step, const UpdateSpec& spec, DType dtype) {
   const Gemm gemm({.product = spec.product,
                    .in = spec.in,
                    .out = dtype,
@@ -136,7 +125,7 @@ Prepared prepare_tma_update(const UpdateSpec& spec) {
 // The candidates that there may be, of which the fastest is taken.
 struct UpdateCandidates {
   UpdateSpec spec;
-  Step step;
+  SgdStep step;
   bool kernel = false, gemm = false;  // by a plain kernel, and as one product that adds to the weights
   Transposes transposes = {};
   std::vector<std::pair<int, int>> in_place = {};  // of the claim
@@ -145,7 +134,7 @@ struct UpdateCandidates {
 Prepared prepare_update(const UpdateCandidates& candidates, const std::vector<Port>& in, const std::vector<Port>& out) {
   const DType dtype = out[0].type.dtype;
   UpdateSpec spec = candidates.spec;
-  spec.product = product_of(in[0], in[1], out[0], candidates.transposes);
+  spec.product = folded_product(in[0], in[1], out[0], candidates.transposes);
   if (spec.product.empty()) return backend::prepared([](const RunArgs&) {});
   if (!candidates.kernel || (candidates.gemm && !takes_layout(spec.product)))
     return prepare_step(candidates.step, spec, dtype);
@@ -166,7 +155,7 @@ Prepared prepare_update(const UpdateCandidates& candidates, const std::vector<Po
 
 // xᵀ·dy, the gradient as it mostly is, and not too long sums.
 bool is_for_plain(const ir::Node& product, const UpdateSpec& spec) {
-  const Transposes transposes = match::transposes_of(product);
+  const Transposes transposes = transposes_of(product);
   return transposes.a && !transposes.b && product.inputs[0].type().shape[0] <= most_update_terms(spec.in, spec.tf32) &&
          update_refusal(spec).empty();
 }
@@ -205,16 +194,11 @@ std::optional<Offer> offer_at(const Site& site) {
     return refuse("small: all updates are one launch");
 
   Claim claim = Claim::of(kernel, site.root(), {});
-  claim.nodes.push_back(g.update);
+  backend::cover_update(claim, g.update, formula);
   if (g.cast) claim.nodes.push_back(g.cast);
-  claim.inputs.insert(claim.inputs.end(), formula.inputs.begin(), formula.inputs.end());
-  claim.outputs.clear();
-  for (std::size_t o = 0; o < formula.results.size(); ++o) claim.outputs.push_back({g.update, static_cast<int>(o)});
-  claim.in_place.clear();
-  for (const auto& [output, input] : formula.in_place) claim.in_place.push_back({output, input + 2});
   candidates.in_place = claim.in_place;
   if (candidates.gemm) claim.memory = {Memory::strided, Memory::strided};
-  candidates.transposes = match::transposes_of(site.node());
+  candidates.transposes = transposes_of(site.node());
   claim.measures = true;
   claim.prepare = [candidates](const std::vector<Port>& in, const std::vector<Port>& out) {
     return prepare_update(candidates, in, out);
@@ -227,11 +211,11 @@ std::optional<Offer> offer_at(const Site& site) {
 // What else reads the weights, or what they are rounded to, has done so before the gradient g of the layer's result is
 // there.
 bool are_read_last(const Site& site, const ir::Value& weights, const ir::Value& g, const Claim& update) {
-  const auto readers = match::readers_of(site, weights);
-  return readers && std::all_of(readers->begin(), readers->end(), [&](const match::Reader& reader) {
+  const auto readers = backend::readers_of(site, weights);
+  return readers && std::all_of(readers->begin(), readers->end(), [&](const backend::Reader& reader) {
            const ir::Value rounded{reader.node, 0};
            if (match::state_behind_cast(site, rounded)) return are_read_last(site, rounded, g, update);
-           return reader.node == site.root() || match::is_computed_from(g, reader.node.get()) ||
+           return reader.node == site.root() || backend::depends_on(g, reader.node.get()) ||
                   std::find(update.nodes.begin(), update.nodes.end(), reader.node) != update.nodes.end();
          });
 }
@@ -239,14 +223,14 @@ bool are_read_last(const Site& site, const ir::Value& weights, const ir::Value& 
 // Whether something that the update reads, such as a rate that follows the gradients' size, is computed from it.
 bool waits_for(const Claim& update, const ir::Node& input_gradient) {
   return std::any_of(update.inputs.begin(), update.inputs.end(),
-                     [&](const ir::Value& in) { return match::is_computed_from(in, &input_gradient); });
+                     [&](const ir::Value& in) { return backend::depends_on(in, &input_gradient); });
 }
 
 // Whether what follows the gradient of the input wants to know of the update: then it has to wait for it.
 bool reads_result_of(const match::Following& following, const Claim& update) {
   return std::any_of(following.inputs.begin(), following.inputs.end(), [&](const ir::Value& in) {
     return std::any_of(update.nodes.begin(), update.nodes.end(),
-                       [&](const ir::NodePtr& node) { return match::is_computed_from(in, node.get()); });
+                       [&](const ir::NodePtr& node) { return backend::depends_on(in, node.get()); });
   });
 }
 
@@ -267,7 +251,7 @@ UpdateSpec with_product(UpdateSpec spec, const Shape& weights, std::int64_t term
 Prepared prepare_back(const UpdateCandidates& candidates, std::size_t weights, const Tail& tail,
                       const std::vector<Port>& in, const std::vector<Port>& out) {
   UpdateSpec spec = candidates.spec;
-  spec.product = product_of(in[0], in[1], out[0], candidates.transposes);
+  spec.product = folded_product(in[0], in[1], out[0], candidates.transposes);
   if (spec.in != f32) {
     const TmaBackward tma(spec, weights, tail);
     return backend::prepared([tma](const RunArgs& args) { tma.run(args.in, args.out, args.scratch); },
@@ -281,7 +265,7 @@ Prepared prepare_back(const UpdateCandidates& candidates, std::size_t weights, c
   std::vector<Port> read{g, w};
   read.insert(read.end(), in.begin() + static_cast<std::ptrdiff_t>(operands), in.end());
   Prepared product = prepare_product(
-      {.product = product_of(g, w, dx, {.b = true}), .tf32 = candidates.spec.tf32, .early = candidates.spec.early},
+      {.product = folded_product(g, w, dx, {.b = true}), .tf32 = candidates.spec.tf32, .early = candidates.spec.early},
       read, {gradient, out.end()}, tail);
   const std::size_t scratch = std::max(update.scratch_bytes, product.scratch_bytes);
   const auto both = [update = std::shared_ptr(std::move(update.kernel)), results, operands, weights, tail,
@@ -312,7 +296,7 @@ Prepared prepare_back(const UpdateCandidates& candidates, std::size_t weights, c
 
 // At g·wᵀ, where g is also what the gradient of w is made of.
 std::optional<Claim> back_claim(const Site& site) {
-  const Transposes transposes = match::transposes_of(site.node());
+  const Transposes transposes = transposes_of(site.node());
   const TensorType& type = site.node().types[0];
   if (transposes.a || !transposes.b || type.shape.rank() != 2) return std::nullopt;
   const ir::Value& g = site.node().inputs[0];

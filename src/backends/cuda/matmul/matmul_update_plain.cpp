@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "base/text.h"
 
 namespace varve::cuda {
@@ -65,8 +66,6 @@ int mode_of(const UpdateSpec& spec) {
   if (spec.in == f16) return 3;
   return spec.tf32 ? 1 : 0;
 }
-
-bool on_16_bytes(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 }  // namespace
 

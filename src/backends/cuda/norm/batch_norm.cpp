@@ -2,8 +2,9 @@
 // the backward pass the gradient of that ReLU.
 #include <algorithm>
 
+#include "backend/batch_norm.h"
+#include "backend/match.h"
 #include "backends/cuda/claims.h"
-#include "backends/cuda/matmul/matmul_match.h"
 #include "backends/cuda/norm/batch_norm_kernels.h"
 #include "base/text.h"
 
@@ -11,6 +12,8 @@ namespace varve::cuda {
 namespace {
 
 using backend::Claim;
+using backend::NormFollowers;
+using backend::NormSource;
 using backend::Port;
 using backend::RunArgs;
 using backend::Site;
@@ -29,49 +32,30 @@ NormShape shape_of(const ir::Node& node) {
 // ---- forward; in: x, scale, shift (, added (, scale, shift)); out: y, mean, variance (, mean, variance) (, signs of
 // y)
 
-struct Forward {
-  std::vector<ir::NodePtr> followers;  // add, relu
-  ir::Value added;
-  ir::NodePtr other;  // the norm that gives it, where that is taken along
-  bool relu = false;
+struct Forward : NormFollowers {
+  ir::NodePtr other;  // the norm that gives `added`, where that is taken along
 
-  std::string text() const { return cat(other ? "+batch_norm" : "", added.node ? "+add" : "", relu ? "+relu" : ""); }
+  std::string text() const { return cat(other ? "+batch_norm" : "", NormFollowers::text()); }
 };
 
 // The norm of the same shape whose result, which nobody else reads, is added.
 ir::NodePtr norm_behind(const Site& site, const ir::Value& added) {
   if (!added.node->is("batch_norm_train") || added.index != 0 || !site.sole_user(added)) return nullptr;
-  return match::is_computed_from({site.root(), 0}, added.node.get()) ? nullptr : added.node;
+  return backend::depends_on({site.root(), 0}, added.node.get()) ? nullptr : added.node;
 }
 
 // Whether a byte can say of eight neighbours which are above 0.
 bool has_bytes_of_signs(const TensorType& x) { return x.shape.back() % 8 == 0; }
 
-// All that can follow, the longest first. Each step is the sole user of the one before.
+// All that can follow, the longest first.
 std::vector<Forward> followers_of(const Site& site) {
-  std::vector<Forward> found{{}};
-  Forward so_far;
-  ir::Value value{site.root(), 0};
-  ir::NodePtr next = site.sole_user(value);
-  if (next && next->is("add") && next->inputs[0].type() == value.type() && next->inputs[1].type() == value.type()) {
-    so_far.added = next->inputs[next->inputs[0] == value ? 1 : 0];
-    if (so_far.added == value || match::is_computed_from(so_far.added, site.root().get())) return found;
-    so_far.followers.push_back(next);
-    found.push_back(so_far);
-    value = {next, 0};
-    next = site.sole_user(value);
-  }
-  if (next && next->is("relu")) {
-    so_far.followers.push_back(next);
-    so_far.relu = true;
-    found.push_back(so_far);
-  }
-  if (so_far.relu && so_far.added.node)
-    if (ir::NodePtr other = norm_behind(site, so_far.added)) {
-      so_far.other = std::move(other);
-      found.push_back(so_far);
+  std::vector<Forward> found;
+  for (NormFollowers& followers : backend::norm_followers(site)) found.push_back({std::move(followers), nullptr});
+  if (found.front().relu && found.front().added.node)
+    if (ir::NodePtr other = norm_behind(site, found.front().added)) {
+      found.insert(found.begin(), found.front());
+      found.front().other = std::move(other);
     }
-  std::reverse(found.begin(), found.end());
   return found;
 }
 
@@ -105,8 +89,8 @@ Claim forward_claim(const Site& site, const Forward& with) {
                   const std::size_t scratch = call.kernel.scratch_bytes();
                   return backend::prepared(std::move(call), scratch);
                 });
-  claim.nodes.insert(claim.nodes.end(), with.followers.begin(), with.followers.end());
-  if (!with.followers.empty()) claim.outputs[0] = {with.followers.back(), 0};
+  claim.nodes.insert(claim.nodes.end(), with.nodes.begin(), with.nodes.end());
+  if (!with.nodes.empty()) claim.outputs[0] = {with.nodes.back(), 0};
   claim.in_place = {{0, 0}};
   if (with.added.node) {
     claim.inputs.push_back(with.other ? with.other->inputs[0] : with.added);
@@ -117,7 +101,7 @@ Claim forward_claim(const Site& site, const Forward& with) {
     claim.inputs.insert(claim.inputs.end(), {with.other->inputs[1], with.other->inputs[2]});
     claim.outputs.insert(claim.outputs.end(), {{with.other, 1}, {with.other, 2}});
   }
-  if (with.relu && has_bytes_of_signs(site.node().inputs[0].type())) claim.writes_signs = 0;
+  if (with.relu && has_bytes_of_signs(site.node().inputs[0].type())) claim.sign_bits.output = 0;
   return claim;
 }
 
@@ -130,63 +114,18 @@ void claim_forward(const Site& site, std::vector<Claim>& claims) {
 // ---- gradient; in: x, dy, scale, mean, variance (, output of the ReLU, or its signs, or shift) (, more); out: dx,
 // dscale, dshift (, what passed the ReLU, or the output of the ReLU again)
 
-struct Backward {
-  std::vector<ir::NodePtr> before;  // relu_grad, add
-  ir::Value dy, more;
-  Passing passing = Passing::everywhere;
-  ir::Value also;       // the output of the ReLU, or the shift that its input can be computed again with
-  bool passes = false;  // others read what passed the ReLU
-
-  std::string text() const { return cat(more.node ? "+add" : "", before.empty() ? "" : "+relu_grad"); }
-};
-
-// The norm whose gradient this is, when nothing stood between it and the ReLU that gave `output`.
-ir::NodePtr norm_before(const ir::Value& output, const ir::Node& gradient) {
-  if (!output.node->is("relu")) return nullptr;
-  const ir::Value& y = output.node->inputs[0];
-  if (!y.node->is("batch_norm_train") || y.index != 0) return nullptr;
-  const std::vector<ir::Value>& in = gradient.inputs;
-  const bool same = y.node->inputs[0] == in[0] && y.node->inputs[1] == in[2] && in[3] == ir::Value{y.node, 1} &&
-                    in[4] == ir::Value{y.node, 2} &&
-                    y.node->attrs.number("epsilon") == gradient.attrs.number("epsilon");
-  return same ? y.node : nullptr;
-}
-
-// What can be taken along, the most first.
-std::vector<Backward> sources_of(const Site& site) {
-  const ir::Node& node = site.node();
-  Backward plain{.dy = node.inputs[1]};
-  const ir::NodePtr& relu = node.inputs[1].node;
-  if (!relu->is("relu_grad") || relu->inputs[0].type() != node.inputs[0].type() ||
-      relu->inputs[1].type() != node.inputs[0].type())
-    return {plain};
-  for (const std::size_t i : {0u, 2u, 3u, 4u})
-    if (match::is_computed_from(node.inputs[i], relu.get())) return {plain};
-  Backward with{{relu}, relu->inputs[1], {}, Passing::output, relu->inputs[0], !site.sole_user({relu, 0})};
-  if (const ir::NodePtr norm = norm_before(relu->inputs[0], node); norm && !with.passes) {
-    with.passing = Passing::again;
-    with.also = norm->inputs[2];
-  }
-  std::vector<Backward> found{with, plain};
-  const ir::NodePtr& sum = with.dy.node;
-  if (with.passes && sum->is("add") && sum->inputs[0].type() == with.dy.type() &&
-      sum->inputs[1].type() == with.dy.type() && site.sole_user(with.dy)) {
-    Backward longer = with;
-    longer.before.push_back(sum);
-    longer.dy = sum->inputs[0];
-    longer.more = sum->inputs[1];
-    found.insert(found.begin(), longer);
-  }
-  return found;
+Passing passing_of(const NormSource& source) {
+  if (source.nodes.empty()) return Passing::everywhere;
+  return source.recomputes ? Passing::recomputed : Passing::output;
 }
 
 struct BackwardCall {
   NormBackwardKernel kernel;
-  NormSource source;
+  NormGradient source;
 
   void operator()(const RunArgs& args) const {
     const bool output = source.passing == Passing::output || source.passing == Passing::signs;
-    const bool again = source.passing == Passing::again;
+    const bool recomputed = source.passing == Passing::recomputed;
     kernel.run({.x = args.in[0],
                 .dy = args.in[1],
                 .more = source.more ? args.in[6] : nullptr,
@@ -194,7 +133,7 @@ struct BackwardCall {
                 .mean = args.in[3],
                 .var = args.in[4],
                 .scale = args.in[2],
-                .shift = again ? args.in[5] : nullptr,
+                .shift = recomputed ? args.in[5] : nullptr,
                 .dx = args.out[0],
                 .dscale = args.out[1],
                 .dshift = args.out[2],
@@ -204,38 +143,28 @@ struct BackwardCall {
   }
 };
 
-Claim backward_claim(const Site& site, const Backward& with) {
-  const NormSource source{with.passing, with.more.node != nullptr, with.passes};
+Claim backward_claim(const Site& site, const NormSource& with) {
+  const NormGradient source{passing_of(with), with.more.node != nullptr, with.passes};
   const auto prepare = [shape = shape_of(site.node()), source](const std::vector<Port>& in,
                                                                const std::vector<Port>& out) {
-    NormSource asked = source;
+    NormGradient asked = source;
     if (source.passing == Passing::output && in[5].type.dtype == u8) asked.passing = Passing::signs;
-    asked.again = source.passing == Passing::again && out.size() > 3;
+    asked.again = source.passing == Passing::recomputed && out.size() > 3;
     BackwardCall call{NormBackwardKernel(shape, asked), asked};
     const std::size_t scratch = call.kernel.scratch_bytes();
     return backend::prepared(std::move(call), scratch);
   };
   Claim claim = Claim::of(cat("cuda batch_norm gradient", with.text()), site.root(), prepare);
-  claim.nodes.insert(claim.nodes.end(), with.before.begin(), with.before.end());
-  claim.inputs[1] = with.dy;
-  claim.in_place = {{0, 1}, {0, 0}};
-  if (with.passing != Passing::everywhere) claim.inputs.push_back(with.also);
-  if (with.passing == Passing::output && has_bytes_of_signs(site.node().inputs[0].type())) claim.reads_signs = 5;
-  if (with.passing == Passing::again) claim.again = with.before.front()->inputs[0];
-  if (with.more.node) claim.inputs.push_back(with.more);
-  if (with.passes) {
-    claim.outputs.push_back({with.before.front(), 0});
-    claim.in_place.insert(claim.in_place.begin(), {3, 1});
-    if (with.more.node) claim.in_place.push_back({3, 6});
-    if (with.more.node) claim.in_place.push_back({0, 6});
-  }
+  with.cover(claim);
+  if (source.passing == Passing::output && has_bytes_of_signs(site.node().inputs[0].type())) claim.sign_bits.input = 5;
+  if (with.recomputes) claim.recomputes = with.nodes.front()->inputs[0];
   return claim;
 }
 
 void claim_backward(const Site& site, std::vector<Claim>& claims) {
   if (const std::string refusal = refusal_of(site.node().inputs[0].type()); !refusal.empty())
     return claims.push_back(Claim::no("cuda batch_norm gradient", refusal));
-  for (const Backward& with : sources_of(site)) claims.push_back(backward_claim(site, with));
+  for (const NormSource& with : backend::norm_sources(site)) claims.push_back(backward_claim(site, with));
 }
 
 }  // namespace

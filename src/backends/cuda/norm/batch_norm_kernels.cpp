@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "base/text.h"
 
 namespace varve::cuda {
 namespace {
 
-constexpr int kThreads = 1024;           // as in norm/batch_norm.cuh
+constexpr int kNormThreads = 1024;       // as in norm/batch_norm.cuh
 constexpr std::int64_t kMostWidth = 64;  // channels of a slice: 128 bytes of a row at least
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Up to 16 bytes at a time; 8 of 16-bit types, whose numbers take twice the registers.
 int widest(const NormShape& shape) {
@@ -34,7 +33,7 @@ std::size_t bytes_of_parts(const NormShape& shape, const NormCut& cut) {
   return static_cast<std::size_t>(cut.parts * 2 * shape.channels) * (shape.dtype == f64 ? 8 : 4);
 }
 
-bool aligned(std::initializer_list<const void*> addresses, const NormShape& shape, const NormCut& cut) {
+bool packs_aligned(std::initializer_list<const void*> addresses, const NormShape& shape, const NormCut& cut) {
   const std::size_t bytes = static_cast<std::size_t>(cut.vec) * size_of(shape.dtype);
   return std::all_of(addresses.begin(), addresses.end(),
                      [bytes](const void* a) { return reinterpret_cast<std::uintptr_t>(a) % bytes == 0; });
@@ -55,15 +54,15 @@ std::optional<Variant> vector_variant(const NormShape& shape, Args... args) {
 
 NormCut::NormCut(const NormShape& shape, int vec_) : vec(vec_), across(1) {
   while (across * vec < std::min(shape.channels, kMostWidth)) across *= 2;
-  slices = divided_up(shape.channels, across * vec);
+  slices = ceil_div(shape.channels, across * vec);
   // A block fills a multiprocessor: as many as there are, unless rows are few.
-  const std::int64_t least_rows = kThreads / across * 4;
-  parts = std::clamp<std::int64_t>(gpu().multiprocessors / slices, 1, divided_up(shape.rows, least_rows));
-  band = divided_up(shape.rows, parts);
-  parts = divided_up(shape.rows, band);
+  const std::int64_t least_rows = kNormThreads / across * 4;
+  parts = std::clamp<std::int64_t>(gpu().multiprocessors / slices, 1, ceil_div(shape.rows, least_rows));
+  band = ceil_div(shape.rows, parts);
+  parts = ceil_div(shape.rows, band);
   // Many narrow bands, where that leaves no block with much more than the others.
   constexpr std::int64_t kMany = 16;
-  if (divided_up(shape.rows, least_rows) >= kMany * parts) band = least_rows;
+  if (ceil_div(shape.rows, least_rows) >= kMany * parts) band = least_rows;
 }
 
 // ---- forward
@@ -93,7 +92,7 @@ NormForwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormA
 
 void NormForwardKernel::Variant::run(const NormShape& shape, const NormAfter& after, const NormForward& args,
                                      void* scratch) const {
-  const Launch launch{.grid = cut.blocks(), .block = kThreads};
+  const Launch launch{.grid = cut.blocks(), .block = kNormThreads};
   void* other = static_cast<std::byte*>(scratch) + bytes_of_parts(shape, cut);
   moments(launch, args.x, scratch, bands(shape, cut), shape.channels);
   if (after.adds == NormAfter::norm) moments(launch, args.added, other, bands(shape, cut), shape.channels);
@@ -111,13 +110,13 @@ std::size_t NormForwardKernel::scratch_bytes() const {
 }
 
 void NormForwardKernel::run(const NormForward& args, void* scratch) const {
-  const bool wide = vector_ && aligned({args.x, args.added, args.y}, shape_, vector_->cut);
+  const bool wide = vector_ && packs_aligned({args.x, args.added, args.y}, shape_, vector_->cut);
   (wide ? *vector_ : scalar_).run(shape_, after_, args, scratch);
 }
 
 // ---- gradient
 
-NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormSource& source) : cut(shape, vec) {
+NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const NormGradient& source) : cut(shape, vec) {
   const Constants whole{{"PASSING", cat(static_cast<int>(source.passing))}, {"MORE", flag(source.more)}};
   const Constants nothing{{"PASSING", "0"}, {"MORE", "0"}};  // what has passed is read back as it is
   Constants first = whole, second = source.passes ? nothing : whole;
@@ -128,9 +127,9 @@ NormBackwardKernel::Variant::Variant(const NormShape& shape, int vec, const Norm
   apply = Function("bn_grad_apply", text_of("norm/batch_norm_backward.cu", shape, cut, second), begin);
 }
 
-void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& source, const NormBackward& args,
+void NormBackwardKernel::Variant::run(const NormShape& shape, const NormGradient& source, const NormBackward& args,
                                       void* scratch) const {
-  const Launch launch{.grid = cut.blocks(), .block = kThreads};
+  const Launch launch{.grid = cut.blocks(), .block = kNormThreads};
   sums(launch, args.x, args.dy, args.more, args.y, args.mean, args.var, args.scale, args.shift, args.passed, scratch,
        bands(shape, cut), shape.channels, shape.epsilon);
   apply(launch, args.x, source.passes ? static_cast<const void*>(args.passed) : args.dy, args.more, args.y, args.mean,
@@ -138,7 +137,7 @@ void NormBackwardKernel::Variant::run(const NormShape& shape, const NormSource& 
         args.again, bands(shape, cut), shape.channels, shape.epsilon);
 }
 
-NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormSource& source)
+NormBackwardKernel::NormBackwardKernel(const NormShape& shape, const NormGradient& source)
     : shape_(shape), source_(source), scalar_(shape, 1, source), vector_(vector_variant<Variant>(shape, source)) {}
 
 std::size_t NormBackwardKernel::scratch_bytes() const {
@@ -148,7 +147,7 @@ std::size_t NormBackwardKernel::scratch_bytes() const {
 void NormBackwardKernel::run(const NormBackward& args, void* scratch) const {
   const void* y = source_.passing == Passing::output ? args.y : nullptr;
   const bool wide =
-      vector_ && aligned({args.x, args.dy, args.more, y, args.dx, args.passed, args.again}, shape_, vector_->cut);
+      vector_ && packs_aligned({args.x, args.dy, args.more, y, args.dx, args.passed, args.again}, shape_, vector_->cut);
   (wide ? *vector_ : scalar_).run(shape_, source_, args, scratch);
 }
 

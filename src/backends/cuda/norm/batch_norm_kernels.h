@@ -13,7 +13,7 @@ namespace varve::cuda {
 enum class Passing {
   everywhere,  // there is none
   output,      // where its output is above 0
-  again,       // where that is, computed anew
+  recomputed,  // where that is, computed again
   signs,       // where it was, as the norm has written in bits
 };
 
@@ -78,7 +78,7 @@ struct NormBackward {
   void *dx, *dscale, *dshift, *passed, *again;
 };
 
-struct NormSource {
+struct NormGradient {
   Passing passing = Passing::everywhere;
   bool more = false;    // two gradients are added first
   bool passes = false;  // what passed the ReLU is written, too
@@ -87,7 +87,7 @@ struct NormSource {
 
 class NormBackwardKernel {
  public:
-  NormBackwardKernel(const NormShape& shape, const NormSource& source);
+  NormBackwardKernel(const NormShape& shape, const NormGradient& source);
   std::size_t scratch_bytes() const;
   void run(const NormBackward& args, void* scratch) const;
 
@@ -95,11 +95,11 @@ class NormBackwardKernel {
   struct Variant {
     NormCut cut;
     Function sums, apply;
-    Variant(const NormShape& shape, int vec, const NormSource& source);
-    void run(const NormShape& shape, const NormSource& source, const NormBackward& args, void* scratch) const;
+    Variant(const NormShape& shape, int vec, const NormGradient& source);
+    void run(const NormShape& shape, const NormGradient& source, const NormBackward& args, void* scratch) const;
   };
   NormShape shape_;
-  NormSource source_;
+  NormGradient source_;
   Variant scalar_;
   std::optional<Variant> vector_;
 };

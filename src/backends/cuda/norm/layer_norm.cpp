@@ -81,7 +81,7 @@ void claim_sum_with_norm(const Site& site, std::vector<Claim>& claims) {
   claim.nodes = {site.root(), found};
   claim.inputs = add.inputs;
   for (std::size_t i = 1; i < found->inputs.size(); ++i) {
-    if (match::is_computed_from(found->inputs[i], &add)) return;
+    if (backend::depends_on(found->inputs[i], &add)) return;
     claim.inputs.push_back(found->inputs[i]);
   }
   claim.outputs = {sum};
@@ -94,11 +94,11 @@ void claim_sum_with_norm(const Site& site, std::vector<Claim>& claims) {
 // ---- gradient of layer norm, and of what runs beside it: the two are added on the way
 
 // How the rows of a gradient are shared: each block has the column sums of its rows.
-struct Sharing {
+struct RowSharing {
   Team team;
   std::int64_t blocks = 1;
 
-  explicit Sharing(const Norm& norm) : team(team_for(norm.matrix, norm.dtype, 32)) {
+  explicit RowSharing(const Norm& norm) : team(team_for(norm.matrix, norm.dtype, 32)) {
     // Four arrays are in registers.
     constexpr int kMany = 16, kFewThreads = 256, kThreads = 512;
     const bool many = team.items * team.vector > (norm.dtype == f64 ? kMany / 2 : kMany);
@@ -120,7 +120,7 @@ struct Sharing {
 
 // Inputs: x, dy, gain, mean, rstd, and what is added to dx. Outputs: dx, dgain, dbias, and the columns of dx.
 Prepared make_norm_grad(const Norm& norm) {
-  const Sharing sharing(norm);
+  const RowSharing sharing(norm);
   const KernelText text = norm.text("norm/layer_norm_grad.cu", sharing.team);
   const Function rows("layer_norm_grad", text), columns("layer_norm_grad_columns", text);
   const std::size_t shared = sharing.shared(norm);
@@ -148,7 +148,7 @@ std::optional<Addition> addition_after(const Site& site) {
   const ir::NodePtr add = site.sole_user(dx);
   if (!add || !add->is("add") || add->types[0] != dx.type()) return std::nullopt;
   const ir::Value& other = add->inputs[add->inputs[0] == dx ? 1 : 0];
-  if (other == dx || other.type() != dx.type() || match::is_computed_from(other, &site.node())) return std::nullopt;
+  if (other == dx || other.type() != dx.type() || backend::depends_on(other, &site.node())) return std::nullopt;
   return Addition{add, other};
 }
 
@@ -160,7 +160,7 @@ std::vector<ir::NodePtr> column_sum_after(const Site& site, const ir::Value& val
       if (!found.empty()) return found;
     }
     if (!use.user->is("sum") || use.user->attrs.ints("axes") != Ints{0} || use.user->types[0].shape.rank() != 1 ||
-        !match::is_matrix_of(seen, value, matrix_of(value.type().shape).rows))
+        !backend::is_rows_of(seen, value, 0, matrix_of(value.type().shape).rows))
       continue;
     const ir::NodePtr cast = site.sole_user({use.user, 0});
     if (cast && cast->is("cast") && is_floating(cast->types[0].dtype)) return {use.user, cast};
@@ -190,7 +190,7 @@ Claim norm_grad_claim(const Site& site, Norm norm, const std::optional<Addition>
 void claim_norm_grad(const Site& site, std::vector<Claim>& claims) {
   const TensorType& type = site.node().types[0];
   std::string refusal = row_refusal(type);
-  if (refusal.empty() && Sharing(Norm(site.node())).team.items == 0) refusal = "long rows";
+  if (refusal.empty() && RowSharing(Norm(site.node())).team.items == 0) refusal = "long rows";
   if (!refusal.empty()) return claims.push_back(Claim::no("rows layer_norm_grad", refusal));
   const Norm norm(site.node());
   const std::optional<Addition> addition = addition_after(site);

@@ -2,6 +2,8 @@
 // gradient of a ReLU, the gradient of a bias.
 #include <optional>
 
+#include "backend/match.h"
+#include "backend/max_pool.h"
 #include "backends/cuda/pool/pool.h"
 #include "backends/cuda/random/dropout.h"
 
@@ -9,6 +11,9 @@ namespace varve::cuda {
 namespace {
 
 using backend::Claim;
+using backend::cover_dropout;
+using backend::dropout_after;
+using backend::MaxPoolGradient;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
@@ -197,19 +202,6 @@ Claim claim_with(const std::string& name, const ir::NodePtr& node, Prepared (*pr
 Pool pool_of(const ir::Node& node) { return {node.attrs, node.inputs[0].type().shape, node.types[0]}; }
 Pool pool_of_gradient(const ir::Node& node) { return {node.attrs, node.types[0].shape, node.inputs[1].type()}; }
 
-// The dropout that is all that reads this value, or null.
-ir::NodePtr dropout_after(const Site& site, const ir::Value& value) {
-  const ir::NodePtr next = site.sole_user(value);
-  return next && next->is("dropout") && next->inputs[0] == value ? next : nullptr;
-}
-
-// Takes the dropout into a claim whose first output it reads.
-void cover_dropout(Claim& claim, const ir::NodePtr& dropout) {
-  claim.nodes.push_back(dropout);
-  claim.inputs.insert(claim.inputs.end(), dropout->inputs.begin() + 1, dropout->inputs.end());
-  claim.outputs[0] = {dropout, 0};
-}
-
 void claim_max_pool(const Site& site, std::vector<Claim>& claims) {
   const ir::NodePtr& node = site.root();
   if (const std::string no = Pool::refusal(node->inputs[0].type().shape); !no.empty())
@@ -254,51 +246,21 @@ void claim_biased(const Site& site, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-// max_pool2d_grad, and what stands around it.
-struct GradientPattern {
-  ir::NodePtr grad, drop;   // drop: null when there is none
-  ir::NodePtr masked, sum;  // null: the ReLU's gradient does not follow; nobody asks for the sum
-
-  GradientPattern(const Site& site, ir::NodePtr gradient, ir::NodePtr dropped)
-      : grad(std::move(gradient)), drop(std::move(dropped)) {
-    const ir::Value dx{grad, 0};
-    const ir::NodePtr next = site.sole_user(dx);
-    if (!next || !next->is("relu_grad") || next->inputs != std::vector<ir::Value>{grad->inputs[0], dx}) return;
-    masked = next;
-    for (const ir::Use& use : site.users({masked, 0}))
-      if (use.user->is("sum") && use.user->attrs.ints("axes") == Ints{0, 1, 2} &&
-          use.user->types[0].dtype == dx.type().dtype)
-        sum = use.user;
-  }
-
-  Claim claim(bool with_mask) const {
-    MaxPool p{.pool = pool_of_gradient(*grad), .positive = with_mask, .summed = with_mask && sum};
-    if (drop) p.drop = Drop(*drop);
-    Claim claim = claim_with(cat("cuda ", drop ? "dropout+" : "", "max_pool2d_grad", with_mask ? "+relu_grad" : "",
-                                 p.summed ? "+bias_grad" : ""),
-                             grad, prepare_backward, p);
-    if (drop) {
-      claim.nodes.push_back(drop);
-      claim.inputs = {grad->inputs[0], drop->inputs[0], drop->inputs[1], drop->inputs[2]};
-    }
-    if (!with_mask) return claim;
-    claim.nodes.push_back(masked);
-    claim.outputs = {{masked, 0}};
-    if (p.summed) {
-      claim.nodes.push_back(sum);
-      claim.outputs.push_back({sum, 0});
-    }
-    return claim;
-  }
-};
+Claim gradient_claim(const MaxPoolGradient& pattern, bool with_mask) {
+  MaxPool p{.pool = pool_of_gradient(*pattern.grad), .positive = with_mask, .summed = with_mask && pattern.sum};
+  if (pattern.drop) p.drop = Drop(*pattern.drop);
+  Claim claim = claim_with(cat("cuda ", pattern.text(with_mask)), pattern.grad, prepare_backward, p);
+  pattern.cover(claim, with_mask);
+  return claim;
+}
 
 void claim_patches(const Site& site, const ir::NodePtr& grad, const ir::NodePtr& drop, std::vector<Claim>& claims) {
   constexpr std::int64_t kMostChannels = 64 * 256;  // that the sums' counters are enough for, one at a time
   const Shape& x = grad->types[0].shape;
   if (!Pool::refusal(x).empty() || !has_patches(pool_of_gradient(*grad))) return;
-  const GradientPattern pattern(site, grad, drop);
-  if (pattern.masked && (!pattern.sum || x[3] <= kMostChannels)) claims.push_back(pattern.claim(true));
-  claims.push_back(pattern.claim(false));
+  const MaxPoolGradient pattern(site, grad, drop);
+  if (pattern.masked && (!pattern.sum || x[3] <= kMostChannels)) claims.push_back(gradient_claim(pattern, true));
+  claims.push_back(gradient_claim(pattern, false));
 }
 
 void claim_max_pool_grad(const Site& site, std::vector<Claim>& claims) {

@@ -36,13 +36,13 @@ Prepared bits(const Task& task) { return draw(task, "bits_of"); }
 // ---- dropout, and what may follow it
 
 // One step that reads what was dropped and a tensor of its type: `formula` of the dropped number d and its other o.
-struct Step {
+struct DropoutStep {
   ir::NodePtr node;  // null: none
   int other = 0;     // the input that is not the dropped tensor
   std::string name, formula;
 };
 
-Step step_after(const Site& site) {
+DropoutStep step_after(const Site& site) {
   const ir::Value dropped{site.root(), 0};
   const ir::NodePtr next = site.sole_user(dropped);
   if (!next || next->inputs.size() != 2) return {};
@@ -76,7 +76,7 @@ void claim_dropout(const Site& site, std::vector<Claim>& claims) {
       return prepare_dropout(drop, out[0].type, formula);
     });
   };
-  if (const Step step = step_after(site); step.node) {
+  if (const DropoutStep step = step_after(site); step.node) {
     Claim both = claim("cuda dropout+" + step.name, step.formula);
     both.nodes.push_back(step.node);
     both.inputs.push_back(step.node->inputs[static_cast<std::size_t>(step.other)]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/match.h"
 #include "base/levers.h"
 #include "base/text.h"
 
@@ -16,12 +17,6 @@ namespace {
 
 using In = ForwardOperands;
 using Back = BackwardOperands;
-
-bool is_zero(const ir::Value& value) {
-  const ir::Node& node = *value.node;
-  if (node.op->view && !node.inputs.empty()) return is_zero(node.inputs[0]);
-  return node.is("fill") && node.attrs.number("value") == 0;
-}
 
 bool contains(const std::vector<std::size_t>& list, std::size_t i) {
   return std::find(list.begin(), list.end(), i) != list.end();
@@ -85,7 +80,7 @@ CellClaim cell_claim(const Site& site, const ir::NodePtr& node, const CellOffer&
   if (!claim.refusal.empty()) return made;
   call.plan = *plan;
   for (std::size_t i = 0; i < node->inputs.size(); ++i) {
-    if (contains(offer.zero_inputs, offer.in[i]) && is_zero(node->inputs[i])) continue;
+    if (contains(offer.zero_inputs, offer.in[i]) && backend::number_behind(node->inputs[i]) == 0.0) continue;
     call.at[offer.in[i]] = static_cast<int>(claim.inputs.size());
     claim.inputs.push_back(node->inputs[i]);
   }

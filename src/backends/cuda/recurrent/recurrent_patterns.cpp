@@ -29,7 +29,7 @@ ir::NodePtr lstm_after(const Site& site) {
 std::string refusal_of(const Site& site, const ir::Node& lstm) {
   const Shape& table = site.node().inputs[0].type().shape;
   for (std::size_t i = 1; i < lstm.inputs.size(); ++i)
-    if (match::is_computed_from(lstm.inputs[i], site.root().get())) return "a state or weight computed from the input";
+    if (backend::depends_on(lstm.inputs[i], site.root().get())) return "a state or weight computed from the input";
   if (table[0] == 0) return "a table without rows";
   if (table[1] != lstm.types[3].shape[2]) return "rows that are not a step's gates";
   return "";
@@ -39,14 +39,14 @@ std::string refusal_of(const Site& site, const ir::Node& lstm) {
 ir::NodePtr bias_gradient(const Site& site) {
   const ir::Value d{site.root(), 0};
   const Shape& shape = d.type().shape;
-  const auto readers = match::readers_of(site, d);
+  const auto readers = backend::readers_of(site, d);
   if (!readers) return nullptr;
-  for (const match::Reader& reader : *readers) {
+  for (const backend::Reader& reader : *readers) {
     const ir::Node& node = *reader.node;
     if (!node.is("sum") || node.types[0] != TensorType{d.type().dtype, {shape[2]}}) continue;
     const Ints& axes = node.attrs.ints("axes");
     const bool whole = reader.value == d && axes == Ints{0, 1};
-    if (whole || (match::is_matrix_of(reader.value, d, shape[0] * shape[1]) && axes == Ints{0})) return reader.node;
+    if (whole || (backend::is_rows_of(reader.value, d, 0, shape[0] * shape[1]) && axes == Ints{0})) return reader.node;
   }
   return nullptr;
 }

@@ -5,16 +5,17 @@
 namespace varve::cuda {
 namespace {
 
-constexpr int kWarp = 32, kSchedulers = 4;       // of a multiprocessor
-constexpr int kRegistersOfLane = 512;            // of a scheduler's file, for one lane of all its warps
-constexpr int kOwnRegisters = 44;                // that a thread needs beside weights and sums
-constexpr int kRowRegisters = 14;                // for every further sequence of which it has a unit
-constexpr double kClock = 1.7e9;                 // instructions a second of one scheduler
-constexpr double kStep = 300, kExchange = 1300;  // cycles: latencies and barriers, and the way from block to block
-constexpr double kCell = 150;                    // instructions of a unit's gates, loads and stores
-constexpr double kTensor = 6;                    // cycles of a product by tensor cores
+constexpr int kWarp = 32, kSchedulers = 4;  // of a multiprocessor
+constexpr int kRegistersOfLane = 512;       // of a scheduler's file, for one lane of all its warps
+constexpr int kOwnRegisters = 44;           // that a thread needs beside weights and sums
+constexpr int kRowRegisters = 14;           // for every further sequence of which it has a unit
+constexpr double kClock = 1.7e9;            // instructions a second of one scheduler
+constexpr double kStepCycles = 300,
+                 kExchange = 1300;  // cycles: latencies and barriers, and the way from block to block
+constexpr double kCell = 150;       // instructions of a unit's gates, loads and stores
+constexpr double kTensor = 6;       // cycles of a product by tensor cores
 
-int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
+int int_ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 // What one block does, by its threads and warps.
 struct Block {
@@ -30,19 +31,20 @@ struct Block {
 Block ordinary_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
   const bool forward = shape.pass == Pass::forward;
   const int width = static_cast<int>(shape.width), words = shape.real_bytes / 4;
-  const int tiles = forward ? plan.units : ceil_div(width, plan.outputs), wide = forward ? shape.gates : plan.outputs;
+  const int tiles = forward ? plan.units : int_ceil_div(width, plan.outputs),
+            wide = forward ? shape.gates : plan.outputs;
   Block block;
-  block.threads = ceil_div(tiles * plan.lanes, kWarp) * kWarp;
-  block.depth = ceil_div(forward ? width : shape.gates * plan.units, plan.lanes);
+  block.threads = int_ceil_div(tiles * plan.lanes, kWarp) * kWarp;
+  block.depth = int_ceil_div(forward ? width : shape.gates * plan.units, plan.lanes);
   block.weight_words = wide * words;
   block.sum_words = wide * plan.rows * words;
-  block.own = forward ? std::max(1, plan.rows / plan.lanes) : ceil_div(plan.units * plan.rows, block.threads);
+  block.own = forward ? std::max(1, plan.rows / plan.lanes) : int_ceil_div(plan.units * plan.rows, block.threads);
   block.others = std::int64_t{wide} * shape.real_bytes * block.threads;
   block.operands = std::int64_t{block.depth} * plan.lanes * plan.rows * shape.real_bytes * (forward ? 2 : 1);
   if (!forward && plan.group == 1) block.operands += shape.width * plan.rows * shape.real_bytes;
   block.sums = static_cast<double>(block.depth) * block.sum_words;
   const int in_a_load = 16 / shape.real_bytes, bytes = std::min(plan.rows, in_a_load) * plan.lanes * shape.real_bytes;
-  block.operand_loads = block.depth * ceil_div(plan.rows, in_a_load);
+  block.operand_loads = block.depth * int_ceil_div(plan.rows, in_a_load);
   block.operand_cycles = block.operand_loads * std::max(1, bytes / 128);
   int left = wide * plan.rows;
   const int least = forward ? shape.gates : 1;
@@ -58,25 +60,27 @@ Block tensor_block(const RecurrentShape& shape, const RecurrentPlan& plan) {
   const bool forward = shape.pass == Pass::forward;
   const int width = static_cast<int>(shape.width), tile = shape.tensor == Tensor::tf32 ? 8 : 16;
   const int operand_bytes = 32 / tile, columns = std::max(plan.rows, 8), column_tiles = columns / 8;
-  const int strips = forward ? ceil_div(shape.gates, 2) : plan.strips;
-  const int all = ceil_div(forward ? width : shape.gates * plan.units, tile);
-  const int tiles = plan.split == 1 ? all : ceil_div(all, 2 * plan.split) * 2;
-  const int pitch = (ceil_div(tiles * plan.split, 2) | 1) * 2 * tile, lane_rows = plan.rows == 4 ? 1 : plan.rows / 4;
+  const int strips = forward ? int_ceil_div(shape.gates, 2) : plan.strips;
+  const int all = int_ceil_div(forward ? width : shape.gates * plan.units, tile);
+  const int tiles = plan.split == 1 ? all : int_ceil_div(all, 2 * plan.split) * 2;
+  const int pitch = (int_ceil_div(tiles * plan.split, 2) | 1) * 2 * tile,
+            lane_rows = plan.rows == 4 ? 1 : plan.rows / 4;
   Block block;
-  block.threads = (forward ? ceil_div(plan.units, 8) : ceil_div(ceil_div(width, 16), strips)) * plan.split * kWarp;
+  block.threads =
+      (forward ? int_ceil_div(plan.units, 8) : int_ceil_div(int_ceil_div(width, 16), strips)) * plan.split * kWarp;
   block.depth = tiles * strips;
   block.weight_words = 4;
   block.sum_words = column_tiles * strips * 4 * plan.chains;
   block.own = forward ? (plan.split == 2 ? std::max(1, lane_rows / 2) : lane_rows)
-                      : ceil_div(plan.units * plan.rows, block.threads);
+                      : int_ceil_div(plan.units * plan.rows, block.threads);
   block.others = std::int64_t{16} * block.threads;
   block.operands = std::int64_t{columns} * pitch * operand_bytes * (forward ? 2 : 1);
   if (forward)
-    block.operands += std::int64_t{plan.split - 1} * ceil_div(lane_rows, 2) * shape.gates * 4 * block.threads;
+    block.operands += std::int64_t{plan.split - 1} * int_ceil_div(lane_rows, 2) * shape.gates * 4 * block.threads;
   else if (plan.group == 1)
     block.operands += shape.width * plan.rows * 4 * plan.split;
   block.products = block.depth * column_tiles;
-  block.operand_loads = ceil_div(tiles, 2) * column_tiles;
+  block.operand_loads = int_ceil_div(tiles, 2) * column_tiles;
   block.operand_cycles = block.operand_loads * (plan.rows == 4 ? 2 : 4);
   return block;
 }
@@ -89,17 +93,17 @@ Block block_of(const RecurrentShape& shape, const RecurrentPlan& plan) {
 double busy(int warps) { return warps == 1 ? 0.6 : warps == 2 ? 0.8 : warps == 3 ? 0.88 : 0.92; }
 
 double seconds_of(const RecurrentShape& shape, const RecurrentPlan& plan, const Block& block) {
-  const int warps = block.threads / kWarp, per_scheduler = ceil_div(warps, kSchedulers);
+  const int warps = block.threads / kWarp, per_scheduler = int_ceil_div(warps, kSchedulers);
   const int others = plan.depth - plan.kept_depth;
-  const double other_loads = others * ceil_div(block.weight_words, 4), other_cycles = others * block.weight_words;
+  const double other_loads = others * int_ceil_div(block.weight_words, 4), other_cycles = others * block.weight_words;
   const double issued =
       per_scheduler *
       (block.sums + block.products + block.operand_loads + other_loads + 4 * block.shuffles + kCell * block.own) /
       busy(per_scheduler);
   const double memory = warps * (block.operand_cycles + other_cycles + block.shuffles);
-  const double cycles = std::max({issued, memory, per_scheduler * block.products * kTensor}) + kStep +
+  const double cycles = std::max({issued, memory, per_scheduler * block.products * kTensor}) + kStepCycles +
                         (plan.group > 1 ? kExchange + 8 * plan.group : 0);
-  const int rounds = ceil_div(ceil_div(shape.batch, plan.rows), plan.groups);
+  const int rounds = int_ceil_div(int_ceil_div(shape.batch, plan.rows), plan.groups);
   return cycles / kClock * rounds * static_cast<double>(shape.steps);
 }
 
@@ -113,11 +117,11 @@ std::size_t RecurrentPlan::mail_bytes(const RecurrentShape& shape) const {
 }
 
 std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan plan, const Gpu& gpu) {
-  plan.units = ceil_div(shape.width, plan.group);
-  if (ceil_div(shape.width, plan.units) != plan.group || plan.group > gpu.multiprocessors) return std::nullopt;
+  plan.units = int_ceil_div(shape.width, plan.group);
+  if (int_ceil_div(shape.width, plan.units) != plan.group || plan.group > gpu.multiprocessors) return std::nullopt;
   plan.chains = 1;
   Block block = block_of(shape, plan);
-  const int per_scheduler = ceil_div(block.threads, kWarp * kSchedulers);
+  const int per_scheduler = int_ceil_div(block.threads, kWarp * kSchedulers);
   // Products that depend on each other are as far apart as there are others to do: eight or so hide all of it.
   if (plan.tensor && per_scheduler * block.sum_words / 4 < 6) plan.chains = 2;
   block = block_of(shape, plan);
@@ -131,8 +135,8 @@ std::optional<RecurrentPlan> complete(const RecurrentShape& shape, RecurrentPlan
   if (plan.kept_depth < 1) return std::nullopt;
   plan.shared = static_cast<std::size_t>((plan.depth - plan.kept_depth) * block.others + block.operands);
   if (plan.shared > gpu.shared_bytes) return std::nullopt;
-  const int chunks = ceil_div(shape.batch, plan.rows), at_once = gpu.multiprocessors / plan.group;
-  plan.groups = ceil_div(chunks, ceil_div(chunks, at_once));
+  const int chunks = int_ceil_div(shape.batch, plan.rows), at_once = gpu.multiprocessors / plan.group;
+  plan.groups = int_ceil_div(chunks, int_ceil_div(chunks, at_once));
   plan.seconds = seconds_of(shape, plan, block);
   return plan;
 }

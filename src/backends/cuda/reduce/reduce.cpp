@@ -16,7 +16,7 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kReduceThreads = 256;
 std::int64_t wanted_blocks() { return 2 * gpu().multiprocessors; }
 
 DType wide_type(DType dtype) { return dtype == f64 ? f64 : is_floating(dtype) ? f32 : i64; }
@@ -51,13 +51,13 @@ struct Spread {
     const std::int64_t outputs = rows.outer * rows.inner;
     if (columns) {
       lanes = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(outputs, 32))));
-      while (lanes < kThreads && kThreads / lanes > rows.size) lanes *= 2;
+      while (lanes < kReduceThreads && kReduceThreads / lanes > rows.size) lanes *= 2;
     } else {
       lanes = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows.size / 4 + 1)));
-      while (lanes < rows.size && outputs * lanes < wanted_blocks() * kThreads) lanes *= 2;
-      lanes = std::min(lanes, kThreads);
+      while (lanes < rows.size && outputs * lanes < wanted_blocks() * kReduceThreads) lanes *= 2;
+      lanes = std::min(lanes, kReduceThreads);
     }
-    const std::int64_t folded = columns ? kThreads / lanes : lanes, together = kThreads / folded;
+    const std::int64_t folded = columns ? kReduceThreads / lanes : lanes, together = kReduceThreads / folded;
     tiles = (outputs + together - 1) / together;
     if (folded >= 8)
       slices =
@@ -88,7 +88,7 @@ Prepared arg_extreme(const Task& task, bool largest) {
     words.add(static_cast<const void*>(counters ? counters->address : nullptr));
     for (const std::int64_t number : {rows.outer, rows.size, rows.inner, spread.slices, spread.share})
       words.add(number);
-    words.start(function, {.grid = spread.tiles * spread.slices, .block = kThreads});
+    words.start(function, {.grid = spread.tiles * spread.slices, .block = kReduceThreads});
   };
   return backend::prepared(run, partial * 16);
 }
@@ -106,11 +106,11 @@ Prepared cumsum(const Task& task) {
                                                      {"W", is_floating(task.dtype_in(0)) ? "double" : "i64"}})};
   if (rows.inner == 1)
     return backend::prepared([rows, function = Function("cumsum_rows", text)](const RunArgs& args) {
-      function({.grid = rows.outer, .block = kThreads}, args.in[0], args.out[0], rows.size);
+      function({.grid = rows.outer, .block = kReduceThreads}, args.in[0], args.out[0], rows.size);
     });
-  const std::int64_t blocks = (rows.outer * rows.inner + kThreads - 1) / kThreads;
+  const std::int64_t blocks = (rows.outer * rows.inner + kReduceThreads - 1) / kReduceThreads;
   return backend::prepared([rows, blocks, function = Function("cumsum_columns", text)](const RunArgs& args) {
-    function({.grid = blocks, .block = kThreads}, args.in[0], args.out[0], rows.outer, rows.size, rows.inner);
+    function({.grid = blocks, .block = kReduceThreads}, args.in[0], args.out[0], rows.outer, rows.size, rows.inner);
   });
 }
 

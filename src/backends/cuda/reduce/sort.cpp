@@ -12,10 +12,10 @@ namespace {
 using backend::Prepared;
 using backend::RunArgs;
 
-constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kTile = 2048;
+constexpr std::int64_t kSortThreads = 256;
+constexpr std::int64_t kSortedRow = 2048;
 
-std::int64_t blocks_for(std::int64_t count) { return (count + kThreads - 1) / kThreads; }
+std::int64_t sort_blocks(std::int64_t count) { return (count + kSortThreads - 1) / kSortThreads; }
 
 // As the kernels declare it.
 struct SortRows {
@@ -35,33 +35,35 @@ class Sort {
                                                      {"FLOATING", is_floating(dtype) ? "1" : "0"},
                                                      {"WIDE", key_ == 8 ? "double" : "float"},
                                                      {"DESCENDING", descending ? "1" : "0"},
-                                                     {"TILE", cat(kTile)}})};
+                                                     {"TILE", cat(kSortedRow)}})};
     tiles_ = Function("sort_tiles", text);
     merge_ = Function("merge_runs", text);
     write_ = Function("write_sorted", text);
   }
 
   // Two copies of keys and places, unless a tile holds whole rows.
-  std::size_t scratch_bytes() const { return rows_.size <= kTile ? 0 : 2 * padded() * (key_ + place_); }
+  std::size_t scratch_bytes() const { return rows_.size <= kSortedRow ? 0 : 2 * padded() * (key_ + place_); }
 
   void run(const RunArgs& args) const {
     const SortRows rows{args.in[0], args.out[0], args.out[1], rows_.outer, rows_.size, rows_.inner};
-    const bool whole = rows_.size <= kTile;
-    const auto width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(whole ? rows_.size : kTile)));
-    const std::int64_t runs = (rows_.size + width - 1) / width * rows_.outer * rows_.inner, together = kTile / width;
+    const bool whole = rows_.size <= kSortedRow;
+    const auto width =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(whole ? rows_.size : kSortedRow)));
+    const std::int64_t runs = (rows_.size + width - 1) / width * rows_.outer * rows_.inner,
+                       together = kSortedRow / width;
     const std::size_t count = padded();
     auto* from = static_cast<std::byte*>(args.scratch);
     std::byte* to = from + count * (key_ + place_);
-    tiles_({.grid = (runs + together - 1) / together, .block = kThreads}, rows, static_cast<int>(width),
+    tiles_({.grid = (runs + together - 1) / together, .block = kSortThreads}, rows, static_cast<int>(width),
            static_cast<void*>(whole ? nullptr : from), static_cast<void*>(whole ? nullptr : from + count * key_));
     if (whole) return;
     for (std::int64_t merged = width; merged < rows_.size; merged *= 2) {
-      merge_({.grid = blocks_for(count_), .block = kThreads}, static_cast<void*>(from),
+      merge_({.grid = sort_blocks(count_), .block = kSortThreads}, static_cast<void*>(from),
              static_cast<void*>(from + count * key_), static_cast<void*>(to), static_cast<void*>(to + count * key_),
              count_, rows_.size, merged);
       std::swap(from, to);
     }
-    write_({.grid = blocks_for(count_), .block = kThreads}, rows, static_cast<void*>(from + count * key_));
+    write_({.grid = sort_blocks(count_), .block = kSortThreads}, rows, static_cast<void*>(from + count * key_));
   }
 
  private:

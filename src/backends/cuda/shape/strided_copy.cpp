@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "backend/axes.h"
 #include "backends/cuda/claims.h"
 #include "backends/cuda/device/arguments.h"
 #include "backends/cuda/shape/pieces.h"
@@ -9,40 +10,14 @@
 namespace varve::cuda {
 namespace {
 
+using backend::CopyAxis;
 using backend::Port;
 using backend::Prepared;
 using backend::RunArgs;
 
-// Distances in bytes, later in pieces.
-struct CopyAxis {
-  std::int64_t size = 1, from = 0, to = 0;
-};
-
-// The target's slow axes first; those that are one axis on both sides joined.
-std::vector<CopyAxis> joined_axes(const Port& from, const Port& to) {
-  const auto bytes = static_cast<std::int64_t>(size_of(to.type.dtype));
-  std::vector<CopyAxis> axes;
-  for (int a = 0; a < to.type.shape.rank(); ++a) {
-    const auto i = static_cast<std::size_t>(a);
-    if (to.type.shape[a] != 1)
-      axes.push_back({to.type.shape[a], from.layout.strides[i] * bytes, to.layout.strides[i] * bytes});
-  }
-  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
-  std::vector<CopyAxis> joined;
-  for (const CopyAxis& axis : axes) {
-    const bool one =
-        !joined.empty() && joined.back().from == axis.size * axis.from && joined.back().to == axis.size * axis.to;
-    if (one)
-      joined.back() = {joined.back().size * axis.size, axis.from, axis.to};
-    else
-      joined.push_back(axis);
-  }
-  return joined;
-}
-
 class StridedCopy {
  public:
-  StridedCopy(const Port& from, const Port& to, std::int64_t most) : axes_(joined_axes(from, to)) {
+  StridedCopy(const Port& from, const Port& to, std::int64_t most) : axes_(backend::joined_axes(from, to)) {
     piece_ = static_cast<std::int64_t>(size_of(to.type.dtype));
     widen(most);
     std::int64_t reach = 1;

@@ -82,7 +82,7 @@ std::map<ChoiceKey, std::string> parse(const std::string& text) {
 class FileLock {
  public:
   explicit FileLock(const std::filesystem::path& file)
-      : file_(open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+      : file_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     while (file_ >= 0 && flock(file_, LOCK_EX) != 0)
       if (errno != EINTR) {
         close(file_);

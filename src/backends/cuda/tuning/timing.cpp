@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backends/cuda/device/context.h"
+#include "backends/cuda/device/sizes.h"
 #include "backends/cuda/device/status.h"
 #include "backends/cuda/tuning/choices.h"
 #include "base/convert.h"
@@ -16,14 +17,11 @@
 namespace varve::cuda {
 namespace {
 
-constexpr double kStart = 2e-5;      // seconds that starting a kernel may take
-constexpr double kHopeless = 1.5;    // times the best so far, and a start: not run again
-constexpr double kLong = 2e-3;       // seconds: starting it does not count any more
-constexpr int kRuns = 8;             // in a recording, so that starting them costs nothing
-constexpr int kRounds = 3;           // of which the best counts
-constexpr std::size_t kAlign = 256;  // bytes
-
-std::size_t align_up(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr double kStart = 2e-5;    // seconds that starting a kernel may take
+constexpr double kHopeless = 1.5;  // times the best so far, and a start: not run again
+constexpr double kLong = 2e-3;     // seconds: starting it does not count any more
+constexpr int kRuns = 8;           // in a recording, so that starting them costs nothing
+constexpr int kRounds = 3;         // of which the best counts
 
 constexpr std::size_t kNumbers = std::size_t{1} << 18;
 
