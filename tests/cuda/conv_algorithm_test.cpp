@@ -32,10 +32,10 @@ Floats numbers(std::int64_t count, unsigned seed) {
 }
 
 // In the operator's order: two operands, what it gives.
-struct Sizes {
+struct ConvSizes {
   std::int64_t first, second, out;
 };
-Sizes sizes_of(const ConvCall& call) {
+ConvSizes sizes_of(const ConvCall& call) {
   const ConvShape& s = call.shape;
   const std::int64_t x = s.in_pixels() * s.in_channels, w = s.weights(), y = s.out_pixels() * s.out_channels;
   switch (call.pass) {
@@ -49,7 +49,7 @@ Sizes sizes_of(const ConvCall& call) {
   return {x, y, w};
 }
 
-Floats result_of(const ConvAlgorithm& algorithm, const Sizes& sizes, const Floats* bias) {
+Floats result_of(const ConvAlgorithm& algorithm, const ConvSizes& sizes, const Floats* bias) {
   const auto first = on_gpu(numbers(sizes.first, 1)), second = on_gpu(numbers(sizes.second, 2));
   const auto added = bias ? on_gpu(*bias) : nullptr;
   const auto out = context().allocate(static_cast<std::size_t>(sizes.out) * sizeof(float));
@@ -93,7 +93,7 @@ Floats read(const std::vector<std::byte>& bytes, DType dtype) {
 // Operands lie `offset` elements after an aligned address; scratch memory holds NaN.
 Floats result_of(const ConvAlgorithm& algorithm, const ConvSpec& spec, std::size_t offset = 0) {
   const std::size_t before = offset * size_of(spec.dtype);
-  const Sizes sizes = sizes_of(spec.call);
+  const ConvSizes sizes = sizes_of(spec.call);
   const auto uploaded = [&](std::int64_t count, unsigned seed) {
     const std::vector<std::byte> bytes = stored(count, seed, spec.dtype);
     auto memory = context().allocate(before + bytes.size());

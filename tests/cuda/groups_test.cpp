@@ -24,7 +24,7 @@ std::vector<GroupPart> samples() {
   parts.push_back(part(rows, {port(bf16, rows), port(f32, Shape{64, 1})}, {port(bf16, rows), port(boolean, rows)},
                        {expr::exp(x(0)) * x(1), x(0) < x(1)}));
   parts.push_back(part({7, 5}, {port(f32, {7, 5}), port(f16, {5}), port(f32, Shape{})}, {port(f64, {7, 5})},
-                       {expr::tanh(x(0)) * expr::erf(x(1)) + pow(x(0), x(2))}));
+                       {expr::tanh(x(0)) * expr::erf(x(1)) + expr::pow(x(0), x(2))}));
   parts.push_back(part(rows, {port(bf16, rows)}, {port(bf16, rows), port(f32, {64}), port(f32, {64})},
                        {x(0) * 2, x(0), x(0) * x(0)}, {Reduce::none, Reduce::max, Reduce::sum}, {1}));
   parts.push_back(part(rows, {port(bf16, rows)}, {port(bf16, rows), port(f32, {1000}), port(f32, {1000})},

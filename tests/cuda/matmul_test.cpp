@@ -292,7 +292,7 @@ TEST(SmallMatmul, LeavesTheRest) {
   const auto takes = [](const Product& p, DType in = f32, bool adds = false) {
     return SmallGemm::takes({.product = p, .in = in, .out = in, .adds = adds});
   };
-  EXPECT_TRUE(takes(dense(80, 512, 512, false, false, 0)));
+  EXPECT_TRUE(takes(dense(64, 128, 512, false, false, 0)));  // two blocks for each of four multiprocessors
   EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), f32, true));
   EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), f64));
   EXPECT_FALSE(takes(dense(80, 512, 512, false, false, 0), i32));

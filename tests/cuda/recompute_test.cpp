@@ -83,8 +83,8 @@ TEST(WrittenAgain, LessIsKeptAndNoKernelIsAdded) {
       const Kept all;
       return planned(network);
     }();
-    EXPECT_EQ(times("is written again", plan->explain), network.written_again) << plan->explain;
-    EXPECT_EQ(times("is written again", kept->explain), 0);
+    EXPECT_EQ(times("is computed again", plan->explain), network.written_again) << plan->explain;
+    EXPECT_EQ(times("is computed again", kept->explain), 0);
     EXPECT_EQ(plan->steps.size(), kept->steps.size());
     if (network.written_again)
       EXPECT_LT(plan->arena_bytes, kept->arena_bytes);
