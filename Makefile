@@ -75,7 +75,7 @@ test:
 	@tools/setup tests
 	@$(call configure,dev,build,,ON)
 	@$(call compile,build)
-	@cd build && $(CTEST) -LE pages
+	@cd build && $(CTEST) -LE 'pages|slow'
 
 test-pages:
 	@tools/setup pages
@@ -92,11 +92,12 @@ test-full:
 	if [ -n "$$failed" ]; then echo "test-full FAILED in:$$failed"; exit 1; fi; \
 	echo 'test-full passed.'
 
-# The whole zoo at full size, and a run that is killed fifty times.
+# The whole zoo at full size, a run that is killed fifty times, and the rest of the operators on the emulated GPU.
 test-slow:
 	@tools/setup tests
 	@$(call configure,dev,build,,ON)
-	@$(call compile,build) --target test_zoo test_cli
+	@$(call compile,build)
+	@cd build && ctest --output-on-failure -j$(JOBS) -L slow
 	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_zoo --gtest_filter='*Full*' --gtest_brief=1
 	@VARVE_TEST_FULL=1 OMP_WAIT_POLICY=passive build/tests/test_cli --gtest_filter='Kill*'
 
