@@ -1,4 +1,5 @@
-// varve-bench, the program behind `varve bench`: the table of its commands. A new one is its function, its name in both lists below, and its test.
+// varve-bench, the program behind `varve bench`: the table of its commands. A new one is its function, its name in both
+// lists below, and its test.
 #include "cli/menu.h"
 
 namespace varve::cli {
