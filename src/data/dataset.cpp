@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 
 #include "base/text.h"
 #include "data/dataset_target.h"
+#include "data/lists.h"
 #include "data/random_order.h"
 #include "varve/data.h"
 
@@ -42,6 +44,7 @@ struct Dataset::View {
   std::shared_ptr<ClassCount> classes = std::make_shared<ClassCount>();
   std::shared_ptr<const std::vector<std::int64_t>> indices = nullptr;  // null: all, in order
   std::vector<Transform> transforms = {};
+  std::vector<std::int32_t> relabel = {};  // the source's classes under other numbers; empty: as they are
 
   std::int64_t size() const { return indices ? static_cast<std::int64_t>(indices->size()) : source->size(); }
   std::int64_t at(std::int64_t i) const { return indices ? (*indices)[static_cast<std::size_t>(i)] : i; }
@@ -127,6 +130,32 @@ Dataset Dataset::subset(std::vector<std::int64_t> indices) const {
   return Dataset(all.choose(std::move(indices)));
 }
 
+Dataset Dataset::with_classes(const std::vector<std::string>& classes) const {
+  const View& all = view("with_classes");
+  const std::vector<std::string>& own = all.info->classes;
+  if (all.y != TensorType{i32, {}} || own.empty())
+    throw Error(cat("data set \"", all.info->name, "\": its targets, ", all.y.str(), ", have no names of classes."));
+  if (own == classes) return *this;
+  std::vector<std::int32_t> numbers;
+  for (const std::string& name : own) {
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end())
+      throw Error(cat("data set \"", all.info->name, "\" has a class \"", name,
+                      "\" that is none of those wanted. It has ", some_quoted(own), "; wanted are ",
+                      some_quoted(classes), "."));
+    numbers.push_back(static_cast<std::int32_t>(found - classes.begin()));
+  }
+  auto changed = std::make_shared<View>(all);
+  if (!all.relabel.empty())
+    for (std::int32_t& number : changed->relabel) number = numbers[static_cast<std::size_t>(number)];
+  else
+    changed->relabel = std::move(numbers);
+  Info info = *all.info;
+  info.classes = classes;
+  changed->info = std::make_shared<const Info>(std::move(info));
+  return Dataset(std::shared_ptr<const View>(std::move(changed)));
+}
+
 std::pair<Dataset, Dataset> Dataset::split(double share, std::int64_t seed) const {
   if (!(share >= 0 && share <= 1)) throw Error(cat("split: expected a share from 0 to 1, got ", share, "."));
   std::vector<std::int64_t> order = permutation(size(), Random(static_cast<std::uint64_t>(seed), 0, kSplitStream));
@@ -151,6 +180,13 @@ void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, 
   check_index(*all.info, index, all.size());
   const std::int64_t place = all.at(index);
   all.source->read(place, x, y);
+  if (!all.relabel.empty()) {
+    const std::int64_t label = integer_at(y, i32, 0);
+    if (label < 0 || label >= std::ssize(all.relabel))
+      throw Error(cat("data set \"", all.info->name, "\": sample ", index, " is of class ", label, ", of ",
+                      all.relabel.size(), "."));
+    std::memcpy(y, &all.relabel[static_cast<std::size_t>(label)], sizeof(std::int32_t));
+  }
   if (all.transforms.empty()) return;
   const Shape& shape = all.x.shape;
   const auto count = static_cast<std::size_t>(shape.numel());

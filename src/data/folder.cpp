@@ -10,12 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_picture(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
 bool hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
 std::vector<std::string> folders_in(const fs::path& path) {
@@ -38,7 +32,7 @@ class FolderSource : public Source {
       }
       const auto begin = std::ssize(files_);
       for (const fs::directory_entry& entry : fs::directory_iterator(path / name)) {
-        if (is_picture(entry.path()) && !hidden(entry.path())) files_.push_back(entry.path().string());
+        if (has_picture_name(entry.path().string()) && !hidden(entry.path())) files_.push_back(entry.path().string());
       }
       std::sort(files_.begin() + begin, files_.end());
       labels_.resize(files_.size(), static_cast<std::int32_t>(found - classes.begin()));

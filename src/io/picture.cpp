@@ -117,6 +117,14 @@ Picture decode_picture(const void* data, std::size_t bytes, const std::string& n
   throw Error(cat(source, ": neither a JPEG nor a PNG picture."));
 }
 
+bool has_picture_name(const std::string& path) {
+  const std::size_t dot = path.find_last_of("./");
+  if (dot == std::string::npos || path[dot] != '.') return false;
+  std::string ending = path.substr(dot + 1);
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return std::find(io::kPictureEndings.begin(), io::kPictureEndings.end(), ending) != io::kPictureEndings.end();
+}
+
 Picture load_picture(const std::string& path, int channels) {
   constexpr std::uint64_t limit = std::uint64_t{1} << 32;  // eight bytes for each of the most pixels, and more
   const std::vector<std::byte> file = read_file(path, limit);

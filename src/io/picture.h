@@ -1,15 +1,18 @@
 // What the readers of picture formats share.
 #pragma once
 
+#include <array>
 #include <csetjmp>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "varve/io.h"
 
 namespace varve::io {
 
+inline constexpr std::array<std::string_view, 3> kPictureEndings = {"jpg", "jpeg", "png"};
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 
 // Grey or colour, 8 bits, as the file has it. Throw Error that begins with `source`.

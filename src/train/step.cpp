@@ -1,6 +1,5 @@
 #include "train/step.h"
 
-#include "train/evaluator.h"
 #include "varve/autodiff.h"
 #include "varve/ops.h"
 
@@ -49,7 +48,7 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
         return cast(parts_.loss(output, target), f32);
       },
       parts_.optimizer.parameters());
-  std::vector<Tensor> measured = measure(stop_gradient(output), loss, target, parts_.metrics);
+  std::vector<Tensor> measured = measure(stop_gradient(output), loss, target, parts_.metrics, parts_.unit);
   if (parts_.accumulate == 1) {
     update(gradients);
   } else {
