@@ -56,6 +56,7 @@ int run_eval(const EvalOptions& options, const Subject& subject) {
   const train::Config config = config_of(subject);
   const Ready made = ready(config, subject.what);
   if (!made.test.defined()) throw Error(cat(config.data, " has no test part."));
+  std::cerr << skipped_line(made.test.info());
   made.model->reset_state();
   const train::Score score = train::evaluate(*made.model, made.test, train::evaluate_options(config, made.test));
   if (options.json) {

@@ -61,6 +61,10 @@ struct Image {
 struct Transform {
   std::string name;
   std::function<void(Image&, Random&)> apply;
+  // The same to targets that are a value for each pixel, [H, W] or [H, W, C], with the same random numbers: values
+  // move, and are never mixed.
+  std::function<void(Image&, Random&)> to_targets = {};
+  bool moves = true;  // pixels to other places: then targets of each pixel need to_targets
 };
 Transform random_crop(std::int64_t padding);      // shifted within zero padding
 Transform random_flip();                          // left to right, every second time
@@ -136,6 +140,7 @@ struct Info {
   std::vector<std::string> classes = {};  // of integer targets; empty when unknown
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;
   std::shared_ptr<const TableEncoder> table = nullptr;  // of samples that were rows of a table
+  std::vector<std::string> skipped = {};                // files that are no pictures that can be read
 };
 
 class Dataset {  // a cheap handle
@@ -216,7 +221,9 @@ struct FolderOptions {
   int channels = 3;
   double test_share = 0.1;  // when there are no train/ and test/ (or val/) folders
 };
-Splits image_folder(const std::string& path, const FolderOptions& = {});  // path/class/*.jpg|png
+// path/class/*.jpg, png, webp, gif, bmp. Other files are listed in info().skipped; Error when a class has none that can
+// be read.
+Splits image_folder(const std::string& path, const FolderOptions& = {});
 struct CsvOptions {
   std::string target = "";  // a column's name; "": the last
   char separator = ',';

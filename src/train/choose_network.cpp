@@ -84,8 +84,9 @@ std::string picture_layers(const Shape& sample, const Head& head, std::string& w
               named("batch_norm = {activation = \"relu\"}");
     if (side >= 8) layers += named("max_pool2d = 2");
   }
-  what = std::to_string(convolutions) + " convolutions of " + std::to_string(32) + " to " + std::to_string(width / 2) +
-         " channels";
+  what = convolutions == 1
+             ? "a convolution of 32 channels"
+             : std::to_string(convolutions) + " convolutions of 32 to " + std::to_string(width / 2) + " channels";
   return layers + named("global_avg_pool2d = {}") + named("dropout = 0.2") +
          named("dense = " + std::to_string(head.outputs));
 }

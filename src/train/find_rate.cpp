@@ -20,8 +20,9 @@ using page::line_chart_svg;
 constexpr double kSmoothing = 0.9;       // of the old mean in the new one
 constexpr double kDiverged = 4;          // times the best loss
 constexpr std::size_t kWindowPart = 10;  // a tenth of the sweep is one window of the moving mean
+constexpr std::size_t kSlopePart = 8;    // an eighth to either side is what a slope is measured over
 constexpr double kLeastFall = 0.02;      // of the first loss
-constexpr double kClearFall = 5;         // times the deviation of a window's mean
+constexpr double kClearFall = 6;         // times the deviation of a window's mean
 
 void check(const data::Dataset& train, const RateFinderOptions& options) {
   if (!(options.from > 0 && options.to > options.from && std::isfinite(options.to)))
@@ -126,6 +127,16 @@ std::vector<double> moving_mean(const std::vector<double>& values, std::size_t h
   return means;
 }
 
+// Of the straight line through the values around i. Rates are evenly spaced in their logarithm.
+double slope_at(const std::vector<double>& values, std::size_t i, std::size_t reach) {
+  double products = 0, squares = 0;
+  for (std::size_t k = 1; k <= reach; ++k) {
+    products += static_cast<double>(k) * (values[i + k] - values[i - k]);
+    squares += 2 * static_cast<double>(k * k);
+  }
+  return products / squares;
+}
+
 // Deviation of single losses from their mean, by the median: a few that blow up do not count.
 double noise_of(const std::vector<double>& values, const std::vector<double>& means) {
   std::vector<double> distances(values.size());
@@ -140,20 +151,20 @@ double noise_of(const std::vector<double>& values, const std::vector<double>& me
 
 double steepest_rate(const std::vector<double>& rates, const std::vector<double>& losses) {
   if (rates.empty()) return 0;
-  const std::size_t window = std::max<std::size_t>(1, rates.size() / kWindowPart), half = window / 2;
+  const std::size_t count = rates.size(), window = std::max<std::size_t>(1, count / kWindowPart), half = window / 2;
   const std::vector<double> means = moving_mean(losses, half);
-  const auto lowest = static_cast<std::size_t>(std::min_element(means.begin(), means.end()) - means.begin());
+  // Means of a whole window: those at the ends are of fewer losses, and any of them may be low.
+  const auto begin = means.begin() + static_cast<std::ptrdiff_t>(half), end = means.end() - (begin - means.begin());
+  const auto lowest = static_cast<std::size_t>(std::min_element(begin, end) - means.begin());
   double first = 0;
   for (std::size_t i = 0; i < window; ++i) first += losses[i] / static_cast<double>(window);
   const double noise = half == 0 ? 0 : noise_of(losses, means) / std::sqrt(static_cast<double>(2 * half + 1));
   if (!(first - means[lowest] > std::max(kClearFall * noise, kLeastFall * std::abs(first)))) return 0;
-  const std::size_t reach = std::max<std::size_t>(1, half);
-  std::size_t steepest = 0;
+  const std::size_t reach = std::max<std::size_t>(1, count / kSlopePart);
+  std::size_t steepest = lowest;
   double fall = 0;
-  for (std::size_t i = reach; i < lowest && i + reach < means.size(); ++i) {
-    const double slope = means[i + reach] - means[i - reach];  // rates are evenly spaced in their logarithm
-    if (slope < fall) fall = slope, steepest = i;
-  }
+  for (std::size_t i = reach; i < lowest && i + reach < count; ++i)
+    if (const double slope = slope_at(means, i, reach); slope < fall) fall = slope, steepest = i;
   return fall < 0 ? rates[steepest] : rates[lowest] / 10;
 }
 

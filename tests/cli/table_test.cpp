@@ -212,5 +212,53 @@ TEST(CliTable, FoldersArePredictedAtOnce) {
   EXPECT_EQ(varve_command("predict runs/net-1 shades --csv --json").code, 2);
 }
 
+// Data without a network: one is chosen, said, and fits the data.
+TEST(CliTable, ANetworkIsChosenForData) {
+  const Folder folder;
+  write_table("houses.csv", houses(300, 40, 1));
+  const Result regression = varve_command("train data=houses.csv epochs=40 rate=5e-3 --threads=1");
+  ASSERT_EQ(regression.code, 0) << regression.out;
+  EXPECT_TRUE(contains(regression.out, "chosen network: two hidden layers of 64 units, for 5 inputs and a number"))
+      << regression.out;
+  EXPECT_TRUE(std::filesystem::exists("runs/houses-1/model.json"));
+  EXPECT_NEAR(asked("predict runs/houses-1 100,3,wood")[0]["answers"][0]["value"], (House{100, 3, "wood"}).price(),
+              20'000);
+
+  const Result classes = varve_command("train data=csv:houses.csv#wall epochs=1 --threads=1");
+  EXPECT_TRUE(contains(classes.out, "for 3 inputs and 3 classes")) << classes.out;
+  EXPECT_TRUE(contains(classes.out, "test accuracy")) << classes.out;
+
+  write_pictures("shades", {{"dark", 10}, {"light", 230}});
+  const Result pictures = varve_command("train data=shades epochs=8 validation=0 --threads=1");
+  ASSERT_EQ(pictures.code, 0) << pictures.out;
+  EXPECT_TRUE(contains(pictures.out,
+                       "chosen network: a convolution of 32 channels, for pictures of 8×8×1 and 2 "
+                       "classes"))
+      << pictures.out;
+  EXPECT_EQ(asked("predict runs/shades-1 shades/light/3.png")[0]["answers"].size(), 2u);
+  EXPECT_TRUE(contains(varve_command("train epochs=1").out, "needs a network file"));
+  EXPECT_TRUE(contains(varve_command("train data=nothing.csv").out, "nothing.csv"));
+  EXPECT_EQ(varve_command("lr-find data=houses.csv steps=20 --threads=1").code, 0);
+}
+
+TEST(CliTable, TheRateFinderSaysWhenThereIsNoDescent) {
+  const Folder folder;
+  write_table("houses.csv", houses(300, 40, 1));
+  const Result flat = varve_command("lr-find data=houses.csv from=1e-9 to=1e-7 steps=40 --threads=1");
+  EXPECT_EQ(flat.code, 0);
+  EXPECT_TRUE(contains(flat.out, "no clear descent")) << flat.out;
+  EXPECT_FALSE(contains(flat.out, "suggestion: rate=")) << flat.out;
+}
+
+TEST(CliTable, WhatCannotBeReadIsCountedAndNamed) {
+  const Folder folder;
+  write_pictures("shades", {{"dark", 10}, {"light", 230}});
+  std::ofstream("shades/dark/scan.tiff") << "not read";
+  std::ofstream("net.toml") << kShadesNet;
+  const Result trained = varve_command("train net.toml epochs=1 --threads=1");
+  EXPECT_TRUE(contains(trained.out, "1 file is no picture that can be read, and was skipped: shades/dark/scan.tiff"))
+      << trained.out;
+}
+
 }  // namespace
 #endif
