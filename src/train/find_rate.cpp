@@ -1,6 +1,7 @@
 // The rate finder: a sweep of rising rates, and the rate at which the loss falls fastest (L. Smith 2015, as fastai).
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "page/chart.h"
 #include "page/numbers.h"
@@ -17,12 +18,12 @@ namespace {
 using page::general;
 using page::line_chart_svg;
 
-constexpr double kSmoothing = 0.9;       // of the old mean in the new one
-constexpr double kDiverged = 4;          // times the best loss
-constexpr std::size_t kWindowPart = 10;  // a tenth of the sweep is one window of the moving mean
-constexpr std::size_t kSlopePart = 8;    // an eighth to either side is what a slope is measured over
-constexpr double kLeastFall = 0.02;      // of the first loss
-constexpr double kClearFall = 6;         // times the deviation of a window's mean
+constexpr double kSmoothing = 0.9;      // of the old mean in the new one
+constexpr double kDiverged = 4;         // times the best loss
+constexpr std::size_t kWindowPart = 5;  // a fifth of the sweep is one window of the moving mean
+constexpr std::size_t kSlopePart = 8;   // an eighth to either side is what a slope is measured over
+constexpr double kLeastFall = 0.02;     // of the first loss
+constexpr double kClearFall = 4.5;      // times the deviation of a window's mean
 
 void check(const data::Dataset& train, const RateFinderOptions& options) {
   if (!(options.from > 0 && options.to > options.from && std::isfinite(options.to)))
@@ -137,29 +138,34 @@ double slope_at(const std::vector<double>& values, std::size_t i, std::size_t re
   return products / squares;
 }
 
-// Deviation of single losses from their mean, by the median: a few that blow up do not count.
-double noise_of(const std::vector<double>& values, const std::vector<double>& means) {
-  std::vector<double> distances(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) distances[i] = std::abs(values[i] - means[i]);
-  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-  std::nth_element(distances.begin(), middle, distances.end());
+// Deviation of single losses, from the steps between neighbours: neither a slope nor a few that blow up count.
+double noise_of(const std::vector<double>& values) {
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < values.size(); ++i) steps.push_back(std::abs(values[i] - values[i - 1]));
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::nth_element(steps.begin(), middle, steps.end());
   constexpr double kOfNormal = 1.4826;  // deviation over median distance
-  return kOfNormal * *middle;
+  return kOfNormal * *middle / std::numbers::sqrt2;
 }
 
 }  // namespace
 
 double steepest_rate(const std::vector<double>& rates, const std::vector<double>& losses) {
-  if (rates.empty()) return 0;
+  if (rates.size() < 2) return 0;
   const std::size_t count = rates.size(), window = std::max<std::size_t>(1, count / kWindowPart), half = window / 2;
-  const std::vector<double> means = moving_mean(losses, half);
+  const double noise = half == 0 ? 0 : noise_of(losses);
+  double first = 0;
+  for (std::size_t i = 0; i < window; ++i) first += losses[i] / static_cast<double>(window);
+  // What blows up right behind the lowest point must not hide it.
+  std::vector<double> bounded = losses;
+  for (double& loss : bounded)
+    if (half > 0) loss = std::min(loss, first + 2 * noise);
+  const std::vector<double> means = moving_mean(bounded, half);
   // Means of a whole window: those at the ends are of fewer losses, and any of them may be low.
   const auto begin = means.begin() + static_cast<std::ptrdiff_t>(half), end = means.end() - (begin - means.begin());
   const auto lowest = static_cast<std::size_t>(std::min_element(begin, end) - means.begin());
-  double first = 0;
-  for (std::size_t i = 0; i < window; ++i) first += losses[i] / static_cast<double>(window);
-  const double noise = half == 0 ? 0 : noise_of(losses, means) / std::sqrt(static_cast<double>(2 * half + 1));
-  if (!(first - means[lowest] > std::max(kClearFall * noise, kLeastFall * std::abs(first)))) return 0;
+  const double of_window = noise / std::sqrt(static_cast<double>(2 * half + 1));
+  if (!(first - means[lowest] > std::max(kClearFall * of_window, kLeastFall * std::abs(first)))) return 0;
   const std::size_t reach = std::max<std::size_t>(1, count / kSlopePart);
   std::size_t steepest = lowest;
   double fall = 0;
