@@ -77,10 +77,17 @@ struct Node : std::enable_shared_from_this<Node> {
   bool is(const char* name) const { return op->name == name; }
 
   // What it was computed from when its inputs are gone, or null: nothing that a gradient could be asked of.
-  std::shared_ptr<const Lineage> lineage() const { return std::atomic_load(&lineage_); }
-  void set_lineage(std::shared_ptr<const Lineage> lineage) { std::atomic_store(&lineage_, std::move(lineage)); }
+  std::shared_ptr<const Lineage> lineage() const {
+    return has_lineage_.load(std::memory_order_acquire) ? std::atomic_load(&lineage_) : nullptr;
+  }
+  void set_lineage(std::shared_ptr<const Lineage> lineage) {
+    const bool is_one = lineage != nullptr;
+    if (is_one || has_lineage_) std::atomic_store(&lineage_, std::move(lineage));
+    has_lineage_.store(is_one, std::memory_order_release);
+  }
 
  private:
+  std::atomic<bool> has_lineage_{false};
   std::shared_ptr<const Lineage> lineage_;
 };
 

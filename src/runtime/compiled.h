@@ -95,6 +95,7 @@ class Program {
   std::string device_;
   int threads_;  // kernels are prepared for a number of threads
   bool deterministic_;
+  bool tiny_;  // works on one thread
   std::shared_ptr<const compiler::Plan> plan_;
   std::shared_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;

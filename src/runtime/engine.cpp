@@ -155,6 +155,7 @@ struct CachedProgram {
   std::string key;
   std::shared_ptr<const compiler::Plan> plan;
   std::unique_ptr<Execution> execution;
+  bool tiny = false;
 };
 
 // Least recently used goes first. Arenas are counted: a changing batch size must not pile them up.
@@ -172,10 +173,12 @@ class ProgramCache {
       layouts.back().offset = 0;
     }
     layouts.resize(pending.leaves.size() + pending.scalars.size());
+    const bool tiny = is_tiny(pending.nodes);
+    const Alone alone(tiny);
     auto plan = compiler::compile(graph_of(pending), backend, std::move(layouts));
     if (explains()) print_explanation("lazy", *plan);
     auto execution = std::make_unique<Execution>(plan);
-    order_.push_front({key, std::move(plan), std::move(execution)});
+    order_.push_front({key, std::move(plan), std::move(execution), tiny});
     index_[key] = order_.begin();
     while (order_.size() > kMostPrograms || (order_.size() > 1 && arena_total() > kMostArenaBytes)) {
       index_.erase(order_.back().key);
@@ -252,6 +255,7 @@ void run(const Pending& pending, CachedProgram& program) {
     execution.bind_output(static_cast<int>(i), address(*results.back(), device));
   }
   execution.errors().clear();
+  const Alone alone(program.tiny);
   execution.run();
   if (device) {
     device->wait();

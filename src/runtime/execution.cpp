@@ -13,6 +13,7 @@ using compiler::Place;
 
 Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena, bool own_errors)
     : plan_(std::move(plan)) {
+  if (threads() > 1) wait_asleep();
   const std::size_t steps = plan_->steps.size();
   in_.resize(steps);
   out_.resize(steps);

@@ -62,6 +62,8 @@ Program::Program(Traced traced, std::vector<TensorType> args, std::string device
       deterministic_(deterministic()) {
   std::vector<bool> parameters(traced_.graph.inputs.size(), false);
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
+  tiny_ = is_tiny(ir::topological(traced_.graph));
+  const Alone alone(tiny_);
   plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters, choices);
   where_ = plan_->device;
   repacked_.resize(traced_.variables.size());
@@ -287,6 +289,7 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
                   std::vector<double>* seconds) {
   if (!plan_->executes)
     throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
+  const Alone alone(tiny_);
   if (!execution_) make_execution();
   if (void* const base = arena ? address(*arena, where_) : nullptr; base != bound_arena_) {
     execution_->bind_arena(base);
