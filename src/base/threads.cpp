@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -168,17 +169,22 @@ void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), v
   std::atomic<bool> failed = false;
   std::exception_ptr first;
   std::mutex guard;
+  const TeamMode mode(team);
   // Static: each thread meets the same rows in one kernel after another, which keeps them in its cache.
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    if (failed.load(std::memory_order_relaxed)) continue;
-    try {
-      run(context, block);
-    } catch (...) {
-      // Leaving a parallel region by exception would end the process.
-      const std::lock_guard lock(guard);
-      if (!first) first = std::current_exception();
-      failed.store(true, std::memory_order_relaxed);
+#pragma omp parallel num_threads(team)
+  {
+    const TeamMode::Here here(mode);
+#pragma omp for schedule(static) nowait
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      if (failed.load(std::memory_order_relaxed)) continue;
+      try {
+        run(context, block);
+      } catch (...) {
+        // Leaving a parallel region by exception would end the process.
+        const std::lock_guard lock(guard);
+        if (!first) first = std::current_exception();
+        failed.store(true, std::memory_order_relaxed);
+      }
     }
   }
   if (first) std::rethrow_exception(first);
@@ -188,24 +194,56 @@ void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), v
 
 namespace {
 constexpr unsigned kFlush = 0x8040;  // FTZ: results, DAZ: operands
-thread_local int flushed_team = 0;   // OpenMP keeps a team for each thread that asks for one
+thread_local FlushDenormals* outermost = nullptr;
 }  // namespace
 
 FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
+  if (!outermost) outermost = this;
   _mm_setcsr(saved_ | kFlush);
-  const int team = threads();
-  if (team <= flushed_team || omp_in_parallel()) return;
-    // Threads of a team stay, and nothing else runs on them.
-#pragma omp parallel num_threads(team)
-  _mm_setcsr(_mm_getcsr() | kFlush);
-  flushed_team = team;
 }
-FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+
+FlushDenormals::~FlushDenormals() {
+  if (outermost == this) {
+    outermost = nullptr;
+    const unsigned mode = saved_;
+#pragma omp parallel num_threads(team_) if (team_ > 1)
+    _mm_setcsr(mode);
+  }
+  _mm_setcsr(saved_);
+}
+
+void FlushDenormals::include_team(int threads) {
+  if (!outermost || threads <= std::max(outermost->team_, 1) || omp_in_parallel()) return;
+#pragma omp parallel num_threads(threads)
+  _mm_setcsr(_mm_getcsr() | kFlush);
+  outermost->team_ = threads;
+}
+
+// A thread that the region starts has the mode of the one that begins it: which mode it shall have afterwards, only
+// that one knows.
+TeamMode::TeamMode(int threads) : inside_(_mm_getcsr()), outside_(inside_) {
+  if (!outermost) return;
+  if (outermost->team_ > 0)
+    outermost->team_ = std::max(outermost->team_, threads);
+  else
+    outside_ = outermost->saved_;
+}
+
+TeamMode::Here::Here(const TeamMode& mode) : mode_(mode) {
+  if (omp_get_thread_num() != 0) _mm_setcsr(mode_.inside_);
+}
+TeamMode::Here::~Here() {
+  if (omp_get_thread_num() != 0) _mm_setcsr(mode_.outside_);
+}
 
 #else
 
 FlushDenormals::FlushDenormals() : saved_(0) {}
 FlushDenormals::~FlushDenormals() = default;
+void FlushDenormals::include_team(int) {}
+TeamMode::TeamMode(int) {}
+TeamMode::Here::Here(const TeamMode& mode) : mode_(mode) {}
+TeamMode::Here::~Here() { static_cast<void>(mode_); }
 
 #endif
 

@@ -65,6 +65,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, F f) {
 
 // While one is alive, this thread and the team that works for it take numbers below the smallest normal one as zero.
 // Gradients that fade over hundreds of steps end there, and some processors need a hundred times as long for them.
+// OpenMP's threads are those of the caller's own loops, too: afterwards all have the caller's floating-point mode.
 class FlushDenormals {
  public:
   FlushDenormals();
@@ -72,8 +73,35 @@ class FlushDenormals {
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
+  // For a library that has parallel regions of its own: its team flushes, too, until the one that is alive on this
+  // thread ends. Nothing where none is.
+  static void include_team(int threads);
+
  private:
+  friend class TeamMode;
   unsigned saved_;
+  int team_ = 0;
+};
+
+// Made before a parallel region of ours: its threads compute in the floating-point mode of the one that begins it.
+class TeamMode {
+ public:
+  explicit TeamMode(int threads);
+
+  // Made on each thread of the region.
+  class Here {
+   public:
+    explicit Here(const TeamMode& mode);
+    ~Here();
+    Here(const Here&) = delete;
+    Here& operator=(const Here&) = delete;
+
+   private:
+    const TeamMode& mode_;
+  };
+
+ private:
+  unsigned inside_ = 0, outside_ = 0;
 };
 
 }  // namespace varve

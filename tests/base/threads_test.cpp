@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -186,6 +187,44 @@ TEST(Cpu, TellsWhetherTilesWereGranted) {
   EXPECT_EQ(isa_name({}, Amx::absent), "baseline");
   EXPECT_EQ(amx(), amx());  // settled by the first call
 }
+
+// A quarter of the smallest normal number on each thread of a team: zero where denormals are flushed.
+std::vector<float> quarters_on_team(int team) {
+  std::vector<float> quarters(static_cast<std::size_t>(team));
+  volatile float smallest = std::numeric_limits<float>::min();
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int i = 0; i < team; ++i) quarters[static_cast<std::size_t>(i)] = smallest * 0.25f;
+  return quarters;
+}
+
+#if defined(__x86_64__)
+
+TEST_F(Threads, DenormalsAreFlushedWithinAndKeptAfterwards) {
+  constexpr int kTeam = 3;
+  const std::vector<float> zeros(kTeam, 0.f), kept(kTeam, std::numeric_limits<float>::min() * 0.25f);
+  set_threads(kTeam);
+  // On a thread that has no team yet, so that threads are started while denormals are flushed.
+  std::thread([&] {
+    for (const bool library : {false, true}) {
+      {
+        const FlushDenormals flush;
+        if (library) FlushDenormals::include_team(kTeam);
+        std::vector<float> quarters(kTeam, 1.f);
+        parallel_for(kTeam, 1, [&](std::int64_t begin, std::int64_t) {
+          volatile float smallest = std::numeric_limits<float>::min();
+          quarters[static_cast<std::size_t>(begin)] = smallest * 0.25f;
+        });
+        EXPECT_EQ(quarters, zeros);
+        if (library) {
+          EXPECT_EQ(quarters_on_team(kTeam), zeros);
+        }
+      }
+      EXPECT_EQ(quarters_on_team(kTeam), kept) << library;
+    }
+  }).join();
+}
+
+#endif
 
 }  // namespace
 }  // namespace varve
