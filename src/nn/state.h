@@ -38,6 +38,7 @@ struct Module::State {
   // Of the first batch, or of build(): what summarize() runs.
   Shape sample = {};
   DType dtype = f32;
+  bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 
   Entry* find(const std::string& variable);
   void first_call(const Module& module, const Tensor& x);  // it has made its variables
@@ -88,6 +89,19 @@ class DryRun {
   bool building_;
   std::int64_t seed_;
   const DryRun* outer_;
+};
+
+// While one is alive, module calls on this thread make and compute with f64. Those inside it inherit it.
+class Wide {
+ public:
+  explicit Wide(bool wide);
+  ~Wide();
+  Wide(const Wide&) = delete;
+  Wide& operator=(const Wide&) = delete;
+  static bool current();
+
+ private:
+  bool saved_;
 };
 
 // Which tensors of this thread are flattened images [H, W, C]: PyTorch flattens [C, H, W], so the weights of a dense
