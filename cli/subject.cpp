@@ -8,6 +8,7 @@
 #include "runtime/devices.h"
 #include "varve/compile.h"
 #include "varve/train/run.h"
+#include "varve/version.h"
 
 namespace varve::cli {
 
@@ -88,7 +89,7 @@ void use_device(const std::string& device, int thread_count) {
 }
 
 std::string machine_line() {
-  return cat("varve ", VARVE_VERSION, " · ", device(), ", ", threads(), threads() == 1 ? " thread, " : " threads, ",
+  return cat("varve ", version(), " · ", device(), ", ", threads(), threads() == 1 ? " thread, " : " threads, ",
              isa_name());
 }
 

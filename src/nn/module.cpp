@@ -1,3 +1,4 @@
+#include <mutex>
 #include <utility>
 
 #include "nn/state.h"
@@ -26,6 +27,11 @@ Error too_late(const std::string& where, const std::string& variable) {
                "  Call model.build({…}) with the shape of a sample, or run one batch, before compile.");
 }
 
+std::recursive_mutex& making_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 void set_wide(Module::State& tree) {
   tree.wide = true;
   for (const auto& [name, child] : tree.children) set_wide(*child);
@@ -47,11 +53,11 @@ Module::State::Entry* Module::State::find(const std::string& variable) {
 }
 
 void Module::State::first_call(const Module& module, const Tensor& x) {
-  called = true;
   kind = module.kind();
   if (x.rank() > 0) sample = Shape(std::vector<std::int64_t>(x.shape().begin() + 1, x.shape().end()));
   dtype = x.dtype();
   apply_patterns();
+  called = true;
 }
 
 Module::Module() : state_(std::make_shared<State>()) {}
@@ -62,6 +68,9 @@ std::string Module::where() const {
 }
 
 Tensor Module::operator()(const Tensor& x, Mode mode) {
+  // The first call makes variables: one thread at a time, whatever part of a model it calls.
+  std::unique_lock<std::recursive_mutex> making;
+  if (!state_->called) making = std::unique_lock(making_mutex());
   const Frame frame(state_->name);
   const Wide wide(state_->wide);
   if (!x.defined()) throw Error(where() + ": the input is an undefined Tensor.");

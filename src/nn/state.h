@@ -1,6 +1,7 @@
 // What copies of a module share, and what stands between a call and the modules around it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,8 +32,8 @@ struct Module::State {
   std::vector<std::pair<std::string, std::shared_ptr<State>>> children;
   std::vector<Entry> variables;
   bool learns_size = false;
-  bool called = false;
-  std::vector<Pattern> patterns;  // freeze() and unfreeze() in order: variables may be made after them
+  std::atomic<bool> called = false;  // then its variables are made, and threads may call it side by side
+  std::vector<Pattern> patterns;     // freeze() and unfreeze() in order: variables may be made after them
 
   // Of the first batch, or of build(): what summarize() runs.
   Shape sample = {};
