@@ -7,9 +7,26 @@
 namespace varve {
 
 // The current limit. At start: VARVE_THREADS if it is a number from 1 to 1024, else the physical cores this process may
-// use.
+// use. In a process that was forked off it is 1: the other threads stayed behind.
 int threads();
-void set_threads(int count);  // throws Error unless 1 <= count <= 1024
+void set_threads(int count);  // throws Error unless 1 <= count <= 1024; and after a fork, unless 1
+
+// While one is alive, this thread works alone: waking others takes longer than the work.
+class Alone {
+ public:
+  explicit Alone(bool is_so = true);
+  ~Alone();
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  bool before_;
+};
+
+// Lets threads that wait for work sleep after some microseconds instead of spinning for milliseconds, so that processes
+// share a machine. Where OMP_WAIT_POLICY or GOMP_SPINCOUNT says something else, that stands. Called before the first
+// team is made.
+void wait_asleep();
 
 // Whether results must not depend on the thread count (kernels then split and sum in fixed blocks). At start:
 // VARVE_DETERMINISTIC=1, else false.

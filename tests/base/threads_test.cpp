@@ -4,8 +4,10 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -113,6 +115,41 @@ TEST(ThreadsDeathTest, OneOfNoTeamIsNotBoundWithTheFirst) {
   setenv("OMP_PROC_BIND", "true", 1);
   EXPECT_EXIT(say_where_a_thread_may_run(), ::testing::ExitedWithCode(0), "^1, then " + all + "$");
   unsetenv("OMP_PROC_BIND");
+}
+
+TEST_F(Threads, OneThreadWorksAloneWhereItIsToldTo) {
+  set_threads(2);
+  {
+    const Alone alone;
+    EXPECT_EQ(threads(), 1);
+    const Alone not_more(false);
+    EXPECT_EQ(threads(), 1);
+  }
+  EXPECT_EQ(threads(), 2);
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Spinning takes as much processor time as there is; asleep it is next to none, however busy the machine.
+TEST_F(Threads, WaitingThreadsSleep) {
+  set_threads(2);
+  wait_asleep();
+  std::vector<int> touched(2);
+  const auto work = [&] {
+    parallel_for(2, 1, [&](std::int64_t begin, std::int64_t) { ++touched[static_cast<std::size_t>(begin)]; });
+  };
+  work();
+  const double before = processor_seconds();
+  constexpr int kRounds = 50;
+  for (int i = 0; i < kRounds; ++i) {
+    work();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_LT(processor_seconds() - before, kRounds * 1e-3);  // half of the waiting, where a spinning thread takes all
 }
 
 TEST(Cpu, DescribesItself) {
