@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "varve/error.h"
+
 namespace varve::cli {
 
 std::size_t width(const std::string& text) {
@@ -44,7 +46,9 @@ std::string in_cell(std::string text) {
   return text;
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

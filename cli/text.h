@@ -16,8 +16,8 @@ std::string thousands(std::int64_t value);                    // 11,926
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string in_cell(std::string text);  // of a Markdown table: with its bars escaped
 
-// Columns as wide as their widest cell, two spaces between them; the first row is the head.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+// Columns as wide as their widest cell, two spaces between them; the first row is the head. Cells become printable.
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
 
 // One line on stderr, rewritten in place on a terminal. Silent in the first `quiet` seconds.
 class Progress {

@@ -26,7 +26,7 @@ and dots reach inside: optimizer.beta1=0.95, data.words=10000. rate=… is optim
 
 Examples:
   varve train lenet5                              digits drawn by the program, nothing to download
-  varve train lenet.toml epochs=3 rate=1e-3       a network file
+  varve train lenet.toml epochs=3 rate=1e-3       a network file; --epochs 3 and --epochs=3 are the same
   varve train cnn-cifar schedule=cosine augment=flip,crop batch=256
   varve train resnet20 data=folder:photos         one folder of pictures for each class
   varve train vgg16-cifar weights=old.safetensors freeze='features.*'
@@ -51,7 +51,7 @@ void print_header(std::ostream& out, const train::RunStart& start) {
   out << machine_line() << " · " << config.name << " " << thousands(start.prepared.model->parameter_count())
       << " parameters";
   if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
-  out << '\n' << config.data << ": " << samples_line(start.prepared.data) << '\n';
+  out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
   if (!start.prepared.data.validation.defined())
     out << "no samples are held out, so the last weights are kept and tested"
         << (start.prepared.data.train.streams() > 0 ? "\n" : " (validation=0.1 holds out a tenth)\n");
@@ -63,7 +63,7 @@ std::string value_text(double value) { return std::abs(value) >= 100 ? fixed(val
 void print_end(std::ostream& out, const train::RunResult& result) {
   const train::History& history = result.history;
   if (history.interrupted) {
-    out << "interrupted and saved. To go on: varve train " << result.folder << " --resume\n";
+    out << "interrupted and saved. To go on: varve train " << printable(result.folder) << " --resume\n";
     return;
   }
   std::string line;
@@ -73,7 +73,7 @@ void print_end(std::ostream& out, const train::RunResult& result) {
   if (result.tested)
     for (const auto& [name, value] : result.test.values)
       if (name != "loss" || result.test.values.size() == 1) line += cat("test ", name, " ", value_text(value), " · ");
-  out << line << fixed(history.seconds, 1) << " s\n" << result.page << '\n';
+  out << line << fixed(history.seconds, 1) << " s\n" << printable(result.page) << '\n';
 }
 
 // Everything of one run in one object. What was not measured is null.
@@ -124,7 +124,7 @@ int run_train(const TrainOptions& options, const Subject& subject) {
   const train::RunResult result = train::run(config, run);
   if (!options.quiet || result.history.interrupted) print_end(out, result);
   if (options.json) std::cout << result_json(result).dump() << std::endl;
-  return result.history.interrupted ? kFailure : kOk;
+  return result.history.interrupted ? kSignal + result.history.signal : kOk;
 }
 
 }  // namespace

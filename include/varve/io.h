@@ -21,7 +21,9 @@ std::map<std::string, Tensor> load_npz(const std::string& path);
 // ---- safetensors
 struct Safetensors {
   std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the file
-  std::map<std::string, std::string> metadata;          // the file's __metadata__
+  // The file's __metadata__. An entry "varve.crc32", whatever it holds, becomes a checksum of the whole file when it is
+  // saved; load_safetensors compares it, and takes files without one as they are.
+  std::map<std::string, std::string> metadata;
 
   const Tensor* find(const std::string& name) const;  // null when there is none of that name
 };

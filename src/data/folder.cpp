@@ -38,7 +38,12 @@ class FolderSource : public Source {
       }
       const auto begin = std::ssize(files_);
       for (const fs::directory_entry& entry : fs::directory_iterator(path / name)) {
-        if (is_picture(entry.path()) && !hidden(entry.path())) files_.push_back(entry.path().string());
+        if (!is_picture(entry.path()) || hidden(entry.path())) continue;
+        // Reading a pipe would wait for ever.
+        if (!entry.is_regular_file())
+          throw Error(cat('"', entry.path().string(),
+                          "\" is not a file but a pipe, a device, a folder or a link that leads nowhere: remove it."));
+        files_.push_back(entry.path().string());
       }
       std::sort(files_.begin() + begin, files_.end());
       labels_.resize(files_.size(), static_cast<std::int32_t>(found - classes.begin()));

@@ -142,7 +142,8 @@ void apply_override(Config& config, const std::string& setting) {
 
 void check_name(const Config& config) {
   if (config.name.empty() || config.name.size() > 200 || config.name.find('/') != std::string::npos ||
-      config.name.find('\0') != std::string::npos || config.name.starts_with("."))
+      printable(config.name) != config.name || config.name.find_first_of("\n\t") != std::string::npos ||
+      config.name.starts_with("."))
     throw Error("name: expected a word that can name a folder, got " + text::quoted(config.name) + ".");
 }
 

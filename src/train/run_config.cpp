@@ -61,6 +61,16 @@ std::vector<Metric> metrics_of(const Config& config) {
   return metrics;
 }
 
+// A run must find its files from any working folder. "csv:table.csv#price": the path is between the marks.
+std::string absolute_data(const std::string& data) {
+  const std::size_t colon = data.find(':');
+  if (colon == std::string::npos) return data;
+  const std::size_t mark = data.starts_with("csv:") ? data.rfind('#') : std::string::npos;
+  const std::string path = data.substr(colon + 1, mark == std::string::npos ? mark : mark - colon - 1);
+  return data.substr(0, colon + 1) + std::filesystem::absolute(path).lexically_normal().string() +
+         (mark == std::string::npos ? "" : data.substr(mark));
+}
+
 // Tells the caller when the first step is about to begin.
 class Started : public Callback {
  public:
@@ -81,6 +91,7 @@ void test(RunResult& result, const Prepared& p) {
   p.model->reset_state();
   result.test = evaluate(*p.model, p.data.test, evaluate_options(p.config, p.data.test));
   result.tested = true;
+  save_test(result.folder, result.test.values);
   std::string environment;
   if (const std::string path = result.folder + "/environment.json"; std::filesystem::exists(path))
     environment = load_text(path);
@@ -94,6 +105,25 @@ void test(RunResult& result, const Prepared& p) {
                                  .test = result.test.values});
 }
 
+// A new folder, and the one it is in, go again when the run did not come so far as to write into them.
+class NewFolder {
+ public:
+  NewFolder(const Config& config, const std::string& given)
+      : base_(std::filesystem::exists(config.runs) || !given.empty() ? "" : config.runs),
+        folder_(given.empty() ? new_run_folder(config.runs, config.name) : given) {}
+  ~NewFolder() {  // what is not empty stays
+    std::error_code ignored;
+    if (std::filesystem::is_directory(folder_, ignored)) std::filesystem::remove(folder_, ignored);
+    if (!base_.empty()) std::filesystem::remove(base_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const std::string& path() const { return folder_; }
+
+ private:
+  std::string base_, folder_;
+};
+
 }  // namespace
 
 void use_machine(const Config& config) {
@@ -105,6 +135,8 @@ void use_machine(const Config& config) {
 Prepared prepare(const Config& config, const data::FetchOptions& fetch) {
   use_machine(config);
   Prepared p{.config = config, .data = load_data(config, fetch), .model = nullptr};
+  p.config.data = absolute_data(config.data);
+  if (!config.weights.empty()) p.config.weights = std::filesystem::absolute(config.weights).lexically_normal().string();
   check_input(config, p.data.train);
   fill_in_sizes(p.config, p.data.train);
   p.model = make_network(p.config);
@@ -155,11 +187,12 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
 
 RunResult run(const Config& config, const RunOptions& options) {
   const Prepared p = prepare(config, options.fetch);
+  const NewFolder folder(config, options.folder);
   RunResult result{.config = p.config,
                    .history = {},
                    .test = {},
                    .parameters = p.model->parameter_count(),
-                   .folder = options.folder.empty() ? new_run_folder(config.runs, config.name) : options.folder,
+                   .folder = folder.path(),
                    .page = {}};
   result.page = result.folder + "/index.html";
   FitOptions fitting = fit_options(p);

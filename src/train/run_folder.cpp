@@ -23,6 +23,13 @@ void make_folder(const fs::path& path) {
 
 }  // namespace
 
+const std::vector<std::string>& run_files() {
+  static const std::vector<std::string> names = {"last.safetensors", "best.safetensors", "results.csv",
+                                                 "index.html",       "config.toml",      "model.json",
+                                                 "environment.json", "test.json"};
+  return names;
+}
+
 void save_card(const std::string& folder, const ModelCard& card) {
   const json j = {{"format", 1},
                   {"input", card.input.vec()},
@@ -51,6 +58,26 @@ ModelCard load_card(const std::string& folder) {
   } catch (const json::exception& e) {
     throw Error(path + ": is not the description of a model that a run writes (" + e.what() + ").");
   }
+}
+
+void save_test(const std::string& folder, const std::vector<std::pair<std::string, double>>& values) {
+  json j = json::object();
+  for (const auto& [name, value] : values) j[name] = value;  // not a number: null
+  save_text(folder + "/test.json", j.dump(1) + "\n");
+}
+
+std::vector<std::pair<std::string, double>> load_test(const std::string& folder) {
+  const std::string path = folder + "/test.json";
+  std::vector<std::pair<std::string, double>> values;
+  if (!fs::exists(path)) return values;
+  try {
+    const json all = json::parse(load_text(path, 1 << 20));
+    for (json::const_iterator at = all.begin(); all.is_object() && at != all.end(); ++at)
+      if (at->is_number()) values.push_back({at.key(), at->get<double>()});
+  } catch (const json::exception& e) {
+    throw Error(path + ": is not the test result that a run writes (" + e.what() + ").");
+  }
+  return values;
 }
 
 void write_run_page(const std::string& folder, const Report& report) {

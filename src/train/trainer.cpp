@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <set>
 #include <tuple>
 
@@ -145,16 +146,11 @@ void Trainer::let_data_go() {
 }
 
 void Trainer::prepare_folder() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::create_directories(options_.run, error);
-  if (error) throw Error(options_.run + ": cannot make this folder: " + error.message() + ".");
-  if (options_.resume && fs::exists(last_checkpoint(options_.run))) {
+  folder_.emplace(options_.run);
+  if (options_.resume && std::filesystem::exists(last_checkpoint(options_.run)))
     resume();
-  } else {
-    fs::remove(best_weights(options_.run), error);  // of an older run in the same folder
-    fs::remove(last_checkpoint(options_.run), error);
-  }
+  else
+    begin_anew();
   const data::Info& info = train_.info();
   save_card(options_.run, {.input = train_.x().shape,
                            .dtype = train_.x().dtype,
@@ -167,6 +163,17 @@ void Trainer::prepare_folder() {
   if (at_.total_steps == 0) save(nullptr);
 }
 
+// What somebody trained for hours must not go because a program was started twice.
+void Trainer::begin_anew() {
+  const std::string trained = options_.overwrite ? "" : what_is_trained(options_.run);
+  if (!trained.empty())
+    throw Error("fit: \"" + options_.run + "\" holds a run already (" + trained +
+                "). To go on with it: .resume = true. To start over in its place: .overwrite = true. Or name another "
+                "folder.");
+  std::error_code ignored;
+  for (const std::string& name : run_files()) std::filesystem::remove(options_.run + "/" + name, ignored);
+}
+
 void Trainer::resume() {
   const std::string path = last_checkpoint(options_.run);
   Position saved = load_checkpoint(path, kept_);
@@ -177,8 +184,16 @@ void Trainer::resume() {
   for (const CallbackPtr& callback : options_.callbacks)
     if (const auto state = at_.callbacks.find(callback->name()); state != at_.callbacks.end())
       callback->restore(state->second);
-  progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + ", step " +
-                  std::to_string(at_.step) + " of " + std::to_string(batches_));
+  folder_->keep();
+  const std::string all = std::to_string(options_.epochs);
+  if (!at_.history.stopped.empty())
+    progress_->note(options_.run + " has ended early (" + at_.history.stopped + "): nothing is left to train");
+  else if (at_.epoch >= options_.epochs)
+    progress_->note(options_.run + " has trained its " + (options_.epochs == 1 ? "epoch" : all + " epochs") +
+                    " already: more of them would go on");
+  else
+    progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + " of " + all + ", step " +
+                    std::to_string(at_.step) + " of " + std::to_string(batches_));
 }
 
 History Trainer::go() {
@@ -261,6 +276,7 @@ bool Trainer::train_epoch() {
       return train_epoch();
     }
     began_ = true;
+    if (folder_) folder_->keep();
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
@@ -270,7 +286,7 @@ bool Trainer::train_epoch() {
     if (InterruptScope::asked()) {
       settle(totals);
       save(&totals);
-      at_.history.interrupted = true;
+      note_interrupt();
       progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
                       (options_.run.empty() ? "" : "; saved, and can be resumed"));
       return false;
@@ -282,8 +298,13 @@ bool Trainer::train_epoch() {
   }
   settle(totals);
   end_epoch(totals);
-  if (InterruptScope::asked() && at_.epoch < options_.epochs) at_.history.interrupted = true;
+  if (InterruptScope::asked() && at_.epoch < options_.epochs) note_interrupt();
   return !at_.history.interrupted;
+}
+
+void Trainer::note_interrupt() {
+  at_.history.interrupted = true;
+  at_.history.signal = InterruptScope::signal();
 }
 
 bool Trainer::better(double value) const {
@@ -323,7 +344,7 @@ void Trainer::end_epoch(const Totals& totals) {
   if (better(monitored)) {
     at_.history.best = monitored;
     at_.history.best_epoch = record.epoch;
-    if (!options_.run.empty()) model_.save(best_weights(options_.run));
+    if (!options_.run.empty()) model_.save(best_weights(options_.run), {.metadata = {{"varve.crc32", ""}}});
   }
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
@@ -367,7 +388,11 @@ void Trainer::write_page() {
 }
 
 History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options) {
-  return Trainer(model, train, options).go();
+  try {
+    return Trainer(model, train, options).go();
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("fit: out of memory beside the tensors. A smaller batch or fewer workers need less.");
+  }
 }
 
 double Epoch::value(const std::string& wanted) const {

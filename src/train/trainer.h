@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/progress.h"
+#include "train/run_lock.h"
 #include "train/step.h"
 #include "varve/train.h"
 
@@ -34,6 +35,8 @@ class Trainer : public Session {
 
   void prepare_model();
   void prepare_folder();
+  void begin_anew();
+  void note_interrupt();
   void resume();
   TrainStep::Parts parts(bool check_layers);
   void prepare_step();
@@ -60,6 +63,7 @@ class Trainer : public Session {
   nn::Module& model_;
   data::Dataset train_;
   FitOptions options_;
+  std::optional<RunFolder> folder_;
   std::int64_t batches_ = 0;  // of an epoch
   optim::Bound optimizer_;
   std::optional<optim::Average> average_;

@@ -42,7 +42,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
   };
   for (const Case& c : {Case{"dmo", "unknown command 'dmo'. Did you mean 'demo'?"},
                         Case{"bench oops", "unknown command 'oops'. Did you mean 'ops'?"},
-                        Case{"train lenet5 --jsn", "unknown option 'jsn'. Did you mean 'json'?"},
+                        Case{"train lenet5 --jsn", "unknown option '--jsn'. Did you mean '--json'?"},
                         Case{"train lenet5 epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
                         Case{"train lenet5 --epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
                         Case{"train lenet55", "Did you mean 'lenet5'?"},

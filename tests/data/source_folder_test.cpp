@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "data/source_files.h"
 
@@ -88,6 +89,12 @@ TEST_F(PictureFolder, NamesAFileThatCannotBeDecoded) {
   expect_error([&] { train.at(1); }, "2.jpg");
   std::filesystem::remove(path("set/a/1.png"));
   expect_error([&] { train.at(0); }, "1.png");
+}
+
+TEST_F(PictureFolder, DoesNotWaitForAPipe) {
+  paint("set/a/1.png", 1);
+  ASSERT_EQ(mkfifo(path("set/a/2.png").c_str(), 0600), 0);
+  expect_error([&] { image_folder(path("set"), kSmall); }, "2.png\" is not a file but a pipe");
 }
 
 TEST_F(PictureFolder, ExplainsWhatItExpected) {
