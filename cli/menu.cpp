@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/subject.h"
+#include "varve/train/config.h"
 
 namespace varve::cli {
 namespace {
@@ -152,7 +153,7 @@ Named innermost(const CLI::App& app, const std::string& before = "") {
 }
 
 // Answers the first word that no command knew.
-void refuse_unknown(const CLI::App& root) {
+void refuse_unknown(const CLI::App& root, const std::set<std::string>& with_settings) {
   const std::vector<std::string> extras = root.remaining(true);
   if (extras.empty()) return;
   const auto [at, words] = innermost(root);
@@ -163,6 +164,8 @@ void refuse_unknown(const CLI::App& root) {
     word = "--" + word.substr(0, word.find('='));
     for (const CLI::Option* option : at->get_options())
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    if (with_settings.count(at->get_name()) > 0)
+      for (const train::ConfigKey& key : train::config_keys()) known.push_back("--" + key.name);
     throw UsageError(cat("unknown option '", word, "'.", did_you_mean(word, known), " See: ", words, " --help"));
   }
   for (const CLI::App* sub : at->get_subcommands(kAllCommands)) known.push_back(sub->get_name());
@@ -170,6 +173,20 @@ void refuse_unknown(const CLI::App& root) {
       cat("unknown ", known.empty() ? "argument" : "command", " '", word, "'.", did_you_mean(word, known));
   if (!known.empty()) text += cat(" Known: ", quoted_list(known), ".");
   throw UsageError(text);
+}
+
+// CLI11's own words about the other mistakes are short of what to do.
+std::string parse_message(const CLI::App& root, const CLI::ParseError& e) {
+  const auto [at, words] = innermost(root);
+  std::string what = e.what();
+  if (const std::size_t end = what.find(" is required"); e.get_name() == "RequiredError" && end != std::string::npos) {
+    const std::string name = what.substr(0, end);
+    const CLI::Option* option = at->get_option_no_throw(name);
+    what = cat(words, " needs ", option ? option->get_description() : name);
+  } else {
+    what = cat(words, ": ", what);
+  }
+  return cat(what, what.ends_with('.') ? "" : ".", " See: ", words, " --help");
 }
 
 // Whether the word after "--epochs" is its value.
@@ -256,10 +273,10 @@ int run(std::vector<std::string> words) {
     root.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return root.exit(e);  // help and version
-    refuse_unknown(root);
-    throw UsageError(e.what());
+    refuse_unknown(root, state.settings);
+    throw UsageError(parse_message(root, e));
   }
-  refuse_unknown(root);
+  refuse_unknown(root, state.settings);
   if (!state.chosen) return std::cout << root.help(), kBadUsage;
   return state.chosen();
 }

@@ -1,13 +1,16 @@
 // `varve train`: a network from its file, its name or its run, trained, tested and kept.
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/text.h"
 #include "cli/menu.h"
 #include "cli/subject.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 #include "varve/compile.h"
 #include "varve/train/run.h"
 
@@ -18,6 +21,7 @@ struct TrainOptions {
   bool resume = false;
   bool json = false;
   bool quiet = false;
+  bool watch = false;
 };
 
 constexpr const char* kTrainExamples =
@@ -110,6 +114,14 @@ ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
+// A browser that looks asks every second: it shall see the last page before this process ends.
+void let_it_be_seen(const PageServer& server) {
+  const std::int64_t before = server.answered();
+  if (before == 0) return;
+  for (int i = 0; i < 30 && server.answered() < before + 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 int run_train(const TrainOptions& options, const Subject& subject) {
   const train::Config config = config_of(subject);
   if (options.resume && !is_run(subject.what))
@@ -120,8 +132,15 @@ int run_train(const TrainOptions& options, const Subject& subject) {
                         .resume = options.resume,
                         .verbosity = options.quiet ? train::Verbosity::quiet : train::Verbosity::automatic,
                         .fetch = {.quiet = options.quiet}};
-  if (!options.quiet) run.started = [&](const train::RunStart& start) { print_header(out, start); };
+  std::unique_ptr<PageServer> server;
+  run.started = [&](const train::RunStart& start) {
+    if (!options.quiet) print_header(out, start);
+    if (!options.watch) return;
+    server = watch_run(start.folder, kWatchPort);
+    out << "watch it at " << server->url() << std::endl;
+  };
   const train::RunResult result = train::run(config, run);
+  if (server) let_it_be_seen(*server);
   if (!options.quiet || result.history.interrupted) print_end(out, result);
   if (options.json) std::cout << result_json(result).dump() << std::endl;
   return result.history.interrupted ? kSignal + result.history.signal : kOk;
@@ -136,7 +155,8 @@ void add_train(Menu& menu) {
           [options](const Subject& subject) { return run_train(*options, subject); })
       .flag("--resume", options->resume, "go on with the run in this folder")
       .flag("--json", options->json, "one JSON object at the end on stdout; the rest goes to stderr")
-      .flag("--quiet", options->quiet, "say nothing while it goes");
+      .flag("--quiet", options->quiet, "say nothing while it goes")
+      .flag("--watch", options->watch, "serve the run's page on this machine, refreshed as epochs end");
 }
 
 void add_demo(Menu& menu) {

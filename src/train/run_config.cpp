@@ -92,6 +92,8 @@ void test(RunResult& result, const Prepared& p) {
   result.test = evaluate(*p.model, p.data.test, evaluate_options(p.config, p.data.test));
   result.tested = true;
   save_test(result.folder, result.test.values);
+  const data::Dataset& held_out = p.data.validation.defined() ? p.data.validation : p.data.test;
+  const std::vector<WorstSample> worst = worst_samples(*p.model, held_out, loss_of(p.config));
   std::string environment;
   if (const std::string path = result.folder + "/environment.json"; std::filesystem::exists(path))
     environment = load_text(path);
@@ -102,7 +104,8 @@ void test(RunResult& result, const Prepared& p) {
                                  .environment = environment,
                                  .confusion = result.test.confusion,
                                  .classes = p.data.test.info().classes,
-                                 .test = result.test.values});
+                                 .test = result.test.values,
+                                 .worst = worst});
 }
 
 // A new folder, and the one it is in, go again when the run did not come so far as to write into them.

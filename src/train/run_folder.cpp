@@ -18,7 +18,7 @@ constexpr std::int64_t kLargerInput = 16;  // than the one a network of the zoo 
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+  if (error) throw Error("\"" + path.string() + "\": cannot make this folder: " + error.message() + ".");
 }
 
 }  // namespace
@@ -86,12 +86,13 @@ void write_run_page(const std::string& folder, const Report& report) {
 }
 
 std::string new_run_folder(const std::string& base, const std::string& name) {
+  if (base.empty()) throw Error("runs: expected a folder to make the run's folder in, got \"\".");
   make_folder(base);
   for (int i = 1;; ++i) {
     const fs::path path = fs::path(base) / (name + "-" + std::to_string(i));
     std::error_code error;
     if (fs::create_directory(path, error)) return path.string();  // two runs that start at once get two folders
-    if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+    if (error) throw Error("\"" + path.string() + "\": cannot make this folder: " + error.message() + ".");
   }
 }
 

@@ -204,6 +204,7 @@ History Trainer::go() {
   while (at_.epoch < options_.epochs && at_.history.stopped.empty())
     if (!train_epoch()) break;
   for (const CallbackPtr& callback : options_.callbacks) callback->end(*this);
+  if (folder_ && began_ && !at_.history.interrupted) write_page(true);
   return at_.history;
 }
 
@@ -353,7 +354,7 @@ void Trainer::end_epoch(const Totals& totals) {
   ++at_.epoch;
   at_.step = 0;
   save(nullptr);  // first: what can be made again must not cost what cannot
-  if (!options_.run.empty()) write_page();
+  if (!options_.run.empty()) write_page(false);
 }
 
 bool Trainer::save_due() const {
@@ -376,7 +377,9 @@ void Trainer::save(const Totals* totals) {
   saved_ = Clock::now();
 }
 
-void Trainer::write_page() {
+void Trainer::write_page(bool last) {
+  std::vector<WorstSample> worst;
+  if (last && options_.validation.defined()) worst = worst_samples(model_, options_.validation, options_.loss);
   write_run_page(options_.run, {.title = std::filesystem::path(options_.run).filename().string(),
                                 .history = at_.history,
                                 .config = options_.config,
@@ -384,7 +387,8 @@ void Trainer::write_page() {
                                 .environment = environment_,
                                 .confusion = confusion_,
                                 .classes = train_.info().classes,
-                                .test = {}});
+                                .test = {},
+                                .worst = worst});
 }
 
 History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options) {

@@ -56,7 +56,7 @@ class Trainer : public Session {
   bool better(double value) const;
   void save(const Totals* totals);  // null: between epochs
   bool save_due() const;
-  void write_page();
+  void write_page(bool last);  // the last one shows the worst predictions as well
   [[noreturn]] void report_not_finite();
   std::string find_layer();
 

@@ -81,7 +81,8 @@ void check_finite(const ir::Node& node, const Views& in, const Views& out, backe
   for (std::int64_t i = 0; i < count && first < 0; ++i)
     if (!std::isfinite(in[0].get(i))) first = i;
   if (first >= 0)
-    errors.note(lasting(cat(node.attrs.text("what"), ": expected finite values. Index of the first NaN or infinity:")),
+    errors.note(lasting(cat(node.attrs.text("what"),
+                            ": expected finite values; element {} is the first that is NaN or infinite.")),
                 first);
   for (std::int64_t i = 0; i < count; ++i) out[0].copy(i, in[0], i);
 }

@@ -208,7 +208,7 @@ Prepared check_exponents(const Task& task, U exponent) {
   const std::int64_t count = task.shape_in(0).numel();
   const std::int64_t blocks = (count + kCheckBlock - 1) / kCheckBlock;
   const std::string text =
-      cat(task.attrs.text("what"), ": expected finite values. Index of the first NaN or infinity:");
+      cat(task.attrs.text("what"), ": expected finite values; element {} is the first that is NaN or infinite.");
   const auto run = [=](const RunArgs& args) {
     auto* found = static_cast<std::int64_t*>(args.scratch);  // one for each block
     parallel_for(count, kCheckBlock, [&](std::int64_t begin, std::int64_t end) {

@@ -251,7 +251,7 @@ Prepared check_exponents(const Task& task, const char* type, const char* exponen
   const std::int64_t blocks = std::min<std::int64_t>(piece_blocks(count, 8), 1024),
                      share = (count + blocks - 1) / blocks;
   const std::string note =
-      cat(task.attrs.text("what"), ": expected finite values. Index of the first NaN or infinity:");
+      cat(task.attrs.text("what"), ": expected finite values; element {} is the first that is NaN or infinite.");
   const int number = gpu().present() ? context().note(note) : 0;
   const Function function("check_finite", {"shape/check_finite.cu", defines({{"T", type}, {"EXPONENT", exponent}})});
   const auto run = [=, counter = zero_counters(1)](const RunArgs& args) {
