@@ -171,7 +171,7 @@ void refuse_unknown(const CLI::App& root, const std::set<std::string>& with_sett
   for (const CLI::App* sub : at->get_subcommands(kAllCommands)) known.push_back(sub->get_name());
   std::string text =
       cat("unknown ", known.empty() ? "argument" : "command", " '", word, "'.", did_you_mean(word, known));
-  if (!known.empty()) text += cat(" Known: ", quoted_list(known), ".");
+  text += known.empty() ? cat(" See: ", words, " --help") : cat(" Known: ", quoted_list(known), ".");
   throw UsageError(text);
 }
 

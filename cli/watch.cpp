@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/menu.h"
+#include "cli/text.h"
 #include "page/document.h"
 #include "page/markup.h"
 #include "varve/io.h"
@@ -28,7 +29,7 @@ constexpr const char* kScript = R"js(
 const line = document.createElement("p");
 line.id = "watch";
 document.body.prepend(line);
-let seen = null, last = "";
+let seen = null, last = "", pages = 0;
 async function look() {
   try {
     const state = await (await fetch("/state")).json();
@@ -45,6 +46,7 @@ async function look() {
           document.head.append(style);
       }
       seen = state.page;
+      line.dataset.pages = ++pages;
     }
   } catch {
     line.textContent = last + " · nobody serves this page any more";
@@ -79,7 +81,7 @@ std::string state_text(const train::RunInfo& run) {
   const std::size_t epochs = run.history.epochs.size();
   std::string text = cat(name(run.state), " · epoch ", epochs, " of ", run.config.epochs);
   if (run.history.best_epoch > 0)
-    text += cat(" · best ", run.history.monitor, " ", run.history.best, " at epoch ", run.history.best_epoch);
+    text += cat(" · best ", run.history.monitor, " ", fixed(run.history.best, 4), " at epoch ", run.history.best_epoch);
   return text;
 }
 
