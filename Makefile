@@ -92,7 +92,8 @@ test-full:
 	if [ -n "$$failed" ]; then echo "test-full FAILED in:$$failed"; exit 1; fi; \
 	echo 'test-full passed.'
 
-# The whole zoo at full size, a run that is killed fifty times, and the rest of the operators on the emulated GPU.
+# The whole zoo at full size, a run that is killed fifty times, the rest of the operators on the emulated GPU, and kernel
+# texts optimised by NVRTC.
 test-slow:
 	@tools/setup tests
 	@$(call configure,dev,build,,ON)

@@ -16,6 +16,7 @@
 #include "bench/clock.h"
 #include "runtime/devices.h"
 #include "varve/io.h"
+#include "varve/version.h"
 
 namespace varve::bench {
 namespace {
@@ -128,8 +129,8 @@ ordered_json answer(const Request& request) {
 
 int run_worker(const std::string& request_path) {
   const Request request = load_request(request_path);
-  ordered_json written{{"schema", kSchema},    {"status", "ok"},           {"reason", ""},
-                       {"framework", "varve"}, {"version", VARVE_VERSION}, {"flags", {{"mode", request.mode}}}};
+  ordered_json written{{"schema", kSchema},    {"status", "ok"},       {"reason", ""},
+                       {"framework", "varve"}, {"version", version()}, {"flags", {{"mode", request.mode}}}};
   try {
     written.update(answer(request));
   } catch (const OutOfMemory& e) {

@@ -30,12 +30,14 @@ struct Ready {
 Ready ready(const train::Config& config, const std::string& what) {
   if (is_run(what) && config.weights.empty()) {
     train::use_machine(config);
-    return {train::load_run(what).model, train::load_data(config).test};
+    const train::TrainedModel run = train::load_run(what);
+    return {run.model, train::test_data(config, {run.config.data, run.info(), run.input})};
   }
   if (config.weights.empty())
     throw UsageError(cat("'", what, "' has no trained weights: add weights=FILE.safetensors, or name a run's folder."));
-  const train::Prepared prepared = train::prepare(config);
-  return {prepared.model, prepared.data.test};
+  const train::TrainedWith trained = train::trained_with(config.weights);
+  const train::Prepared prepared = train::prepare(config, {}, trained.info);
+  return {prepared.model, train::test_data(prepared.config, trained)};
 }
 
 void print_classes(const train::Score& score, const data::Info& info) {
@@ -54,6 +56,7 @@ int run_eval(const EvalOptions& options, const Subject& subject) {
   const train::Config config = config_of(subject);
   const Ready made = ready(config, subject.what);
   if (!made.test.defined()) throw Error(cat(config.data, " has no test part."));
+  std::cerr << skipped_line(made.test.info());
   made.model->reset_state();
   const train::Score score = train::evaluate(*made.model, made.test, train::evaluate_options(config, made.test));
   if (options.json) {

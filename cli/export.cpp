@@ -7,6 +7,7 @@
 #include "cli/menu.h"
 #include "cli/subject.h"
 #include "cli/text.h"
+#include "train/model_card.h"
 #include "varve/io.h"
 #include "varve/train.h"
 
@@ -44,9 +45,17 @@ int export_weights(const ExportOptions& options) {
   if (options.dtype != "f32" && options.dtype != "f16" && options.dtype != "bf16")
     throw UsageError(cat("unknown dtype '", options.dtype, "'. Known: f32, f16, bf16."));
   const train::TrainedModel run = train::load_run(options.run, options.last);
+  const train::ModelCard card{.input = run.input,
+                              .dtype = run.dtype,
+                              .classes = run.classes,
+                              .words = run.vocabulary ? run.vocabulary->words() : std::vector<std::string>{},
+                              .table = run.table};
   const nn::SaveOptions save{.dtype = parse_dtype(options.dtype),
                              .pytorch = options.layout == "pytorch",
-                             .metadata = {{"format", "pt"}, {"network", run.config.name}}};
+                             .metadata = {{"format", "pt"},
+                                          {"network", run.config.name},
+                                          {"data", run.config.data},
+                                          {train::kCardKey, train::card_text(card)}}};
   if (npz)
     save_as_npz(*run.model, options.out, save);
   else

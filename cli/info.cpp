@@ -10,6 +10,7 @@
 #include "runtime/devices.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
+#include "varve/version.h"
 #ifdef VARVE_HAS_ONEDNN
 #include "backends/cpu/onednn/onednn.h"
 #endif
@@ -28,7 +29,7 @@ std::string onednn() {
 int run_info(bool json) {
   const CacheSizes& caches = cache_sizes();
   if (json) {
-    std::cout << nlohmann::ordered_json{{"version", VARVE_VERSION},
+    std::cout << nlohmann::ordered_json{{"version", version()},
                                         {"cpu", cpu_name()},
                                         {"isa", isa_name()},
                                         {"physical_cores", physical_cores()},
@@ -46,7 +47,7 @@ int run_info(bool json) {
     return kOk;
   }
   const auto size = [](std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
-  std::cout << aligned({{"varve", VARVE_VERSION},
+  std::cout << aligned({{"varve", version()},
                         {"cpu", cpu_name()},
                         {"isa", isa_name()},
                         {"cores", cat(physical_cores(), " (", logical_cpus(), " logical)")},

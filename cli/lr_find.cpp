@@ -36,7 +36,8 @@ std::string plot(const train::RateFinder& found) {
   const auto column = [&](double rate) {
     return std::clamp(static_cast<int>((std::log10(rate) - begin) / (end - begin) * (kColumns - 1)), 0, kColumns - 1);
   };
-  for (auto& line : lines) line[static_cast<std::size_t>(column(found.suggestion))] = '|';
+  if (found.suggestion > 0)
+    for (auto& line : lines) line[static_cast<std::size_t>(column(found.suggestion))] = '|';
   for (std::size_t i = 0; i < found.rates.size(); ++i) {
     if (!std::isfinite(found.losses[i]) || found.losses[i] > high) continue;
     const int row = static_cast<int>((high - found.losses[i]) / (high - low) * (kRows - 1) + 0.5);
@@ -97,8 +98,13 @@ int run_lr_find(const LrFindOptions& options, Subject subject) {
   const train::RateFinder found = train::find_rate(*prepared.model, prepared.data.train, search);
   if (found.rates.empty()) throw Error("the loss was not a number from the first step on: start lower, from=1e-10.");
   save_text(options.out, options.out.ends_with(".html") ? page(found.svg) : found.svg);
-  std::cout << plot(found) << "suggestion: rate=" << found.suggestion << " (where the loss falls fastest)\n"
-            << options.out << '\n';
+  std::cout << plot(found);
+  if (found.suggestion > 0)
+    std::cout << "suggestion: rate=" << found.suggestion << " (where the loss falls fastest)\n";
+  else
+    std::cout << "no clear descent: the loss falls no further than it differs from batch to batch, so no rate is "
+                 "suggested. Try more steps (steps=300), a larger batch or other bounds (from=, to=).\n";
+  std::cout << options.out << '\n';
   return kOk;
 }
 

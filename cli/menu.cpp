@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/subject.h"
 #include "varve/train/config.h"
+#include "varve/version.h"
 
 namespace varve::cli {
 namespace {
@@ -255,7 +256,7 @@ Exit codes: 0 success, 1 something failed, 2 bad usage; 130 and the like: saved 
 
 int run(std::vector<std::string> words) {
   CLI::App root{"Varve: a deep-learning framework. Trains, runs and measures neural networks.", "varve"};
-  root.set_version_flag("--version", std::string("varve ") + VARVE_VERSION);
+  root.set_version_flag("--version", std::string("varve ") + version());
   root.footer(kFirstExamples);
   root.allow_extras();
   root.require_subcommand(0, 1);

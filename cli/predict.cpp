@@ -1,15 +1,16 @@
-// `varve predict`: what a trained network makes of pictures or text.
+// `varve predict`: what a trained network makes of pictures, rows of a table or text.
 #include <algorithm>
-#include <filesystem>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/text.h"
 #include "cli/menu.h"
+#include "cli/predict_inputs.h"
 #include "cli/subject.h"
 #include "cli/text.h"
-#include "varve/io.h"
+#include "page/numbers.h"
 #include "varve/ops.h"
 #include "varve/toml.h"
 #include "varve/train/run.h"
@@ -20,97 +21,133 @@ namespace {
 struct PredictOptions {
   std::string run;
   std::vector<std::string> files;
-  int top = 3;
-  bool json = false;
+  int top = 0;
+  bool json = false, csv = false;
 };
 
 constexpr const char* kPredictExamples =
-    R"(Pictures (JPEG, PNG) are resized to what the network takes. Text may be a file or the words themselves.
+    R"(Samples are prepared as those that the run was trained with: pictures (JPEG, PNG) resized to what the network takes,
+rows of a table by the run's own columns, categories and scaling, text by its vocabulary. A regression answers in the
+unit of the table. A folder stands for the pictures in it, - for the standard input: rows, a text on each line, or a
+picture.
 
 Examples:
   varve predict runs/lenet5-1 digit.png
   varve predict runs/cnn-cifar-1 *.jpg top=1
+  varve predict runs/cnn-cifar-1 photos --csv > answers.csv
+  varve predict runs/houses-1 new.csv --csv
+  varve predict runs/houses-1 120,4,brick         one row, without its target
   varve predict runs/lstm-imdb-1 "A film to remember, for the wrong reasons.")";
-
-Tensor picture_tensor(const train::TrainedModel& run, const std::string& file) {
-  const Shape& input = run.input;
-  const Picture picture = resize_to_fill(load_picture(file, static_cast<int>(input[2])), input[0], input[1]);
-  std::vector<float> values(picture.pixels.begin(), picture.pixels.end()), scratch(values.size());
-  for (float& value : values) value /= 255;
-  data::Image image{values, scratch, picture.height, picture.width, picture.channels};
-  data::Random unused(0, 0, 0);
-  for (const data::Transform& transform : train::normalization(run.config, {f32, input}))
-    transform.apply(image, unused);
-  return tensor(values, {1, picture.height, picture.width, picture.channels});
-}
-
-std::vector<std::string> characters_of(const std::string& text) {
-  std::vector<std::string> all;
-  for (const char c : text)
-    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80 && !all.empty())
-      all.back() += c;
-    else
-      all.emplace_back(1, c);
-  return all;
-}
-
-// A vocabulary of single characters reads text by characters; any other by words.
-std::vector<std::int32_t> encoded(const data::Vocabulary& words, const std::string& text, std::int64_t length) {
-  const auto& known = words.words();
-  const auto single = [](const std::string& word) { return width(word) <= 1; };
-  const bool by_characters = known.size() > 2 && std::all_of(known.begin() + 2, known.end(), single);
-  if (!by_characters) return words.encode(text, length);
-  const std::vector<std::string> all = characters_of(text);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(length), 0);
-  const std::size_t count = std::min(all.size(), ids.size());
-  for (std::size_t i = 0; i < count; ++i) ids[ids.size() - count + i] = words.id(all[all.size() - count + i]);
-  return ids;
-}
-
-Tensor text_tensor(const train::TrainedModel& run, const std::string& word) {
-  if (!run.vocabulary) throw Error("the run keeps no vocabulary: its network cannot be asked with text.");
-  const std::string text = std::filesystem::is_regular_file(word) ? load_text(word, 64 << 20) : word;
-  const Tensor one = tensor(encoded(*run.vocabulary, text, run.input[0]), {1, run.input[0]});
-  // A language model, whose answers are words, may carry the state of as many texts as it was trained with.
-  const bool answers_words = run.classes.size() == run.vocabulary->words().size();
-  return answers_words ? tile(one, {run.config.batch, 1}) : one;
-}
-
-Tensor input_tensor(const train::TrainedModel& run, const std::string& file) {
-  if (run.dtype == i32 && run.input.rank() == 1) return text_tensor(run, file);
-  if (run.input.rank() == 3 && (run.input[2] == 1 || run.input[2] == 3)) return picture_tensor(run, file);
-  if (!file.ends_with(".npy"))
-    throw Error(cat("the network takes samples of ", run.input, ", neither pictures nor text: give a .npy file."));
-  const Tensor x = load_npy(file);
-  if (x.shape() != run.input) throw Error(cat(file, ": expected shape ", run.input, ", got ", x.shape(), "."));
-  return expand_dims(x, 0).to(run.dtype);
-}
 
 struct Answer {
   std::string name;
   double value = 0;
 };
+struct Answers {
+  std::string input;
+  std::vector<Answer> all;  // the best first, of classes
+};
 
-// Probabilities where the loss was of classes, and the last step's of a sequence; other outputs as they are.
-std::vector<Answer> answers(const train::TrainedModel& run, Tensor output, int top) {
-  if (output.rank() > 2) output = output.reshape({-1, output.dim(-1)});
-  output = output.slice({{-1}});
-  const bool classes = run.config.loss == "cross_entropy";
-  if (classes) output = softmax(output);
-  if (run.config.loss == "binary_cross_entropy") output = sigmoid(output);
-  const std::vector<double> values = output.to_vector<double>();
+std::string answer_name(const train::TrainedModel& run, std::size_t i, std::size_t count) {
+  if (run.table && run.table->regression() && count == 1) return run.table->target.name;
+  if (i >= run.classes.size()) return cat(i);
+  const std::string& name = run.classes[i];
+  const bool hidden = name.size() == 1 && name[0] >= 0 && name[0] <= ' ';  // a space, or the end of a line
+  return hidden ? text::quoted(name) : name;
+}
+
+bool of_classes(const train::TrainedModel& run) {
+  return run.config.loss.ends_with("cross_entropy") && run.config.loss != "binary_cross_entropy";
+}
+
+// Probabilities where the loss was of classes, numbers in the unit of the table, other outputs as they are.
+Tensor answered(const train::TrainedModel& run, const Tensor& output) {
+  if (run.config.loss == "binary_cross_entropy") return sigmoid(output);
+  if (of_classes(run)) return softmax(output);
+  return run.table && run.table->regression() ? run.table->unscaled(output) : output;
+}
+
+std::vector<Answer> best_of(const train::TrainedModel& run, const std::vector<double>& values, int top) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  if (classes)
+  if (of_classes(run)) {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
-  order.resize(classes ? std::min(order.size(), static_cast<std::size_t>(top)) : order.size());
-  std::vector<Answer> all;
-  for (const std::size_t i : order) {
-    const std::string name = i < run.classes.size() ? run.classes[i] : cat(i);
-    const bool hidden = name.size() == 1 && name[0] >= 0 && name[0] <= ' ';  // a space, or the end of a line
-    all.push_back({hidden ? text::quoted(name) : name, values[i]});
+    order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
   }
+  std::vector<Answer> all;
+  for (const std::size_t i : order) all.push_back({answer_name(run, i, values.size()), values[i]});
   return all;
+}
+
+// One for each sample: of a sequence, what the last step gives.
+void add_answers(const train::TrainedModel& run, const Samples& samples, int top, std::vector<Answers>& to) {
+  run.model->reset_state();
+  Tensor output = answered(run, train::predict(*run.model, samples.x));
+  const std::int64_t last = output.rank() > 1 ? output.dim(-1) : 1;
+  if (samples.one) {
+    output = output.reshape({-1, last}).slice({{-1}}).reshape({1, last});
+  } else {
+    output = output.reshape({std::ssize(samples.names), -1});
+  }
+  const std::vector<double> values = output.to_vector<double>();
+  const auto width = static_cast<std::ptrdiff_t>(values.size() / samples.names.size());
+  for (std::size_t i = 0; i < samples.names.size(); ++i) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i) * width;
+    to.push_back({samples.names[i], best_of(run, {begin, begin + width}, top)});
+  }
+}
+
+void print_json(const std::vector<Answers>& all) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Answers& one : all) {
+    auto answers = nlohmann::ordered_json::array();
+    for (const Answer& answer : one.all) answers.push_back({{"name", answer.name}, {"value", answer.value}});
+    list.push_back({{"input", one.input}, {"answers", answers}});
+  }
+  std::cout << list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+// Classes: the name and the probability of each answer. Numbers: a column for each output.
+void print_csv(const train::TrainedModel& run, const std::vector<Answers>& all) {
+  const bool classes = of_classes(run);
+  std::string head = "input";
+  for (std::size_t i = 0; i < all[0].all.size(); ++i) {
+    const std::string number = i == 0 ? "" : cat("_", i + 1);
+    head += classes ? cat(",prediction", number, ",probability", number) : "," + csv_field(all[0].all[i].name);
+  }
+  std::cout << head << '\n';
+  for (const Answers& one : all) {
+    std::cout << csv_field(one.input);
+    for (const Answer& answer : one.all)
+      std::cout << ',' << (classes ? csv_field(answer.name) + "," : "") << page::general(answer.value, 9);
+    std::cout << '\n';
+  }
+}
+
+std::string value_of(double value) { return std::abs(value) >= 1e6 ? page::general(value, 9) : fixed(value, 4); }
+
+// One answer each: a line for each sample. Several: a block.
+void print_for_people(const std::vector<Answers>& all) {
+  const bool lines = all.size() > 1 && all[0].all.size() == 1;
+  std::vector<std::vector<std::string>> rows;
+  for (const Answers& one : all) {
+    if (lines) {
+      rows.push_back({one.input + " ", one.all[0].name + " ", value_of(one.all[0].value)});
+      continue;
+    }
+    if (all.size() > 1) std::cout << one.input << '\n';
+    rows.clear();
+    for (const Answer& answer : one.all) rows.push_back({answer.name + " ", value_of(answer.value)});
+    std::cout << aligned(rows, all.size() > 1 ? "  " : "");
+  }
+  if (lines) std::cout << aligned(rows);
 }
 
 int predict(const PredictOptions& options) {
@@ -119,23 +156,16 @@ int predict(const PredictOptions& options) {
     throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet-1."));
   const train::TrainedModel run = train::load_run(options.run);
   train::use_machine(run.config);
-  auto list = nlohmann::ordered_json::array();
-  for (const std::string& file : options.files) {
-    run.model->reset_state();
-    const Tensor output = train::predict(*run.model, input_tensor(run, file));
-    const std::vector<Answer> best = answers(run, output, options.top);
-    if (options.json) {
-      auto classes = nlohmann::ordered_json::array();
-      for (const Answer& answer : best) classes.push_back({{"name", answer.name}, {"value", answer.value}});
-      list.push_back({{"input", file}, {"answers", classes}});
-      continue;
-    }
-    if (options.files.size() > 1) std::cout << file << '\n';
-    std::vector<std::vector<std::string>> rows;
-    for (const Answer& answer : best) rows.push_back({answer.name + " ", fixed(answer.value, 4)});
-    std::cout << aligned(rows, options.files.size() > 1 ? "  " : "");
-  }
-  if (options.json) std::cout << list.dump(1) << '\n';
+  const int top = options.top > 0 ? options.top : options.csv || run.table ? 1 : 3;
+  std::vector<Answers> all;
+  read_samples(run, options.files, [&](const Samples& samples) { add_answers(run, samples, top, all); });
+  if (all.empty()) throw Error("the standard input is empty: there is nothing to look at.");
+  if (options.json)
+    print_json(all);
+  else if (options.csv)
+    print_csv(run, all);
+  else
+    print_for_people(all);
   return kOk;
 }
 
@@ -143,13 +173,17 @@ int predict(const PredictOptions& options) {
 
 void add_predict(Menu& menu) {
   auto options = std::make_shared<PredictOptions>();
-  menu.command(
-          {.name = "predict", .what = "Ask a trained network about pictures or text", .examples = kPredictExamples},
-          [options] { return predict(*options); })
+  menu.command({.name = "predict",
+                .what = "Ask a trained network about pictures, rows of a table or text",
+                .examples = kPredictExamples},
+               [options] { return predict(*options); })
       .option("run", options->run, "the run's folder", {.required = true})
-      .option("files", options->files, "pictures, text files or text")
-      .option("--top", options->top, "how many classes", {.least = 1, .most = 1000})
-      .flag("--json", options->json, "one JSON array");
+      .option("files", options->files, "pictures, folders, tables, rows, text files or text; -: the standard input")
+      .option("--top", options->top, "how many classes; 0: three, and one of each row of a table",
+              {.least = 0, .most = 1000})
+      .flag("--json", options->json, "one JSON array")
+      .flag("--csv", options->csv, "a table with a line for each sample")
+      .exclusive("--json", "--csv");
 }
 
 }  // namespace varve::cli

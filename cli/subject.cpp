@@ -10,6 +10,8 @@
 #include "runtime/devices.h"
 #include "varve/compile.h"
 #include "varve/data.h"
+#include "varve/train/run.h"
+#include "varve/version.h"
 #include "varve/zoo.h"
 
 namespace varve::cli {
@@ -34,6 +36,13 @@ bool is_setting_name(const std::string& word) {
   return known.count(word.substr(0, word.find('.'))) > 0;
 }
 
+namespace {
+
+// Commands that take data without a network, and choose one for it.
+bool chooses_networks(const std::string& command) { return command == "train" || command == "lr-find"; }
+
+}  // namespace
+
 Subject subject_of(const std::vector<std::string>& words, const std::string& command) {
   Subject subject;
   for (const std::string& word : words) {
@@ -45,7 +54,9 @@ Subject subject_of(const std::vector<std::string>& words, const std::string& com
       throw UsageError(cat("unexpected argument '", word, "' after '", subject.what,
                            "'. Settings are written key=value; ", "see: varve ", command, " --help"));
   }
-  if (subject.what.empty())
+  const bool has_data = std::any_of(subject.settings.begin(), subject.settings.end(),
+                                    [](const std::string& setting) { return setting.starts_with("data="); });
+  if (subject.what.empty() && !(has_data && chooses_networks(command)))
     throw UsageError(
         cat(command, " needs a network file, a name of the zoo (`varve zoo`) or the folder of a run. See: ", "varve ",
             command, " --help"));
@@ -57,7 +68,13 @@ bool is_run(const std::string& what) {
   return std::filesystem::is_directory(what, ignored);
 }
 
-train::Config config_of(const Subject& subject) {
+train::Config config_of(const Subject& subject, std::string* chosen) {
+  if (subject.what.empty()) {
+    const train::Chosen made = train::choose_network(subject.settings);
+    if (chosen) *chosen = made.what;
+    use_device(made.config.device, made.config.threads);
+    return made.config;
+  }
   std::error_code ignored;
   const bool file = std::filesystem::exists(subject.what, ignored) || subject.what.ends_with(".toml");
   // Twice, to tell apart what the file says wrongly and what the user asked for wrongly.
@@ -92,7 +109,7 @@ void use_device(const std::string& device, int thread_count) {
 }
 
 std::string machine_line() {
-  return cat("varve ", VARVE_VERSION, " · ", device(), ", ", threads(), threads() == 1 ? " thread, " : " threads, ",
+  return cat("varve ", version(), " · ", device(), ", ", threads(), threads() == 1 ? " thread, " : " threads, ",
              isa_name());
 }
 

@@ -15,7 +15,8 @@ Subject subject_of(const std::vector<std::string>& words, const std::string& com
 
 bool is_run(const std::string& what);  // an existing folder
 // Its device and threads become current. UsageError for what does not exist, Error for files that are wrong.
-train::Config config_of(const Subject& subject);
+// Without a network, one is chosen for the data; `chosen` says which.
+train::Config config_of(const Subject& subject, std::string* chosen = nullptr);
 
 // Makes the device and the number of threads current; throws UsageError with the nearest known device.
 void use_device(const std::string& device, int threads);

@@ -46,6 +46,18 @@ std::string in_cell(std::string text) {
   return text;
 }
 
+std::string skipped_line(const data::Info& info) {
+  constexpr std::size_t kNamed = 3;
+  const std::size_t count = info.skipped.size();
+  if (count == 0) return "";
+  const std::vector<std::string> some(info.skipped.begin(),
+                                      info.skipped.begin() + static_cast<std::ptrdiff_t>(std::min(count, kNamed)));
+  return thousands(static_cast<std::int64_t>(count)) +
+         (count == 1 ? " file is no picture that can be read, and was skipped: "
+                     : " files are no pictures that can be read, and were skipped: ") +
+         joined(some, ", ") + (count > kNamed ? ", …" : "") + "\n";
+}
+
 std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent) {
   for (auto& row : rows)
     for (std::string& cell : row) cell = printable(cell);

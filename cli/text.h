@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "varve/data.h"
+
 namespace varve::cli {
 
 std::size_t width(const std::string& text);                   // in columns: UTF-8 characters
@@ -15,6 +17,9 @@ std::string fixed(double value, int digits);                  // 3.14
 std::string thousands(std::int64_t value);                    // 11,926
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string in_cell(std::string text);  // of a Markdown table: with its bars escaped
+
+// "3 files are no pictures that can be read, and were skipped: a.tif, b.tif, c.txt\n"; "" when there are none.
+std::string skipped_line(const data::Info& info);
 
 // Columns as wide as their widest cell, two spaces between them; the first row is the head. Cells become printable.
 std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent = "");

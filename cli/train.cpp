@@ -31,6 +31,7 @@ and dots reach inside: optimizer.beta1=0.95, data.words=10000. rate=… is optim
 Examples:
   varve train lenet5                              digits drawn by the program, nothing to download
   varve train lenet.toml epochs=3 rate=1e-3       a network file; --epochs 3 and --epochs=3 are the same
+  varve train data=houses.csv                     a table or folder of your own: a network is chosen for it
   varve train cnn-cifar schedule=cosine augment=flip,crop batch=256
   varve train resnet20 data=folder:photos         one folder of pictures for each class
   varve train vgg16-cifar weights=old.safetensors freeze='features.*'
@@ -50,12 +51,22 @@ std::string samples_line(const data::Splits& data) {
              part("to test", data.test));
 }
 
+// A regression from a table is trained on scaled targets.
+std::string scaling_line(const train::Prepared& prepared) {
+  const auto& table = prepared.data.train.info().table;
+  if (!table || !table->regression() || (table->target.mean == 0 && table->target.deviation == 1)) return "";
+  const data::TableColumn& target = table->target;
+  return cat("the loss is of scaled targets, (", target.name, " - ", target.mean, ") / ", target.deviation,
+             "; metrics and predictions are in the unit of ", target.name, "\n");
+}
+
 void print_header(std::ostream& out, const train::RunStart& start) {
   const train::Config& config = start.prepared.config;
   out << machine_line() << " · " << config.name << " " << thousands(start.prepared.model->parameter_count())
       << " parameters";
   if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
   out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
+  out << scaling_line(start.prepared) << skipped_line(start.prepared.data.train.info());
   if (!start.prepared.data.validation.defined())
     out << "no samples are held out, so the last weights are kept and tested"
         << (start.prepared.data.train.streams() > 0 ? "\n" : " (validation=0.1 holds out a tenth)\n");
@@ -123,11 +134,13 @@ void let_it_be_seen(const PageServer& server) {
 }
 
 int run_train(const TrainOptions& options, const Subject& subject) {
-  const train::Config config = config_of(subject);
+  std::string chosen;
+  const train::Config config = config_of(subject, &chosen);
   if (options.resume && !is_run(subject.what))
     throw UsageError(cat("--resume goes on with a run: give its folder, such as runs/", config.name,
                          "-1, in place of '", subject.what, "'."));
   std::ostream& out = options.json ? std::cerr : std::cout;
+  if (!chosen.empty() && !options.quiet) out << "chosen network: " << chosen << std::endl;
   train::RunOptions run{.folder = options.resume ? subject.what : "",
                         .resume = options.resume,
                         .verbosity = options.quiet ? train::Verbosity::quiet : train::Verbosity::automatic,

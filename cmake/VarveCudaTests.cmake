@@ -12,14 +12,19 @@ if(NOT VARVE_CUDA_DRIVER)
   file(CREATE_LINK "${CUDA_cuda_driver_LIBRARY}" "${stub}/libcuda.so.1" SYMBOLIC)
   list(APPEND plain "LD_LIBRARY_PATH=${stub}")
 endif()
+# COST: ctest starts what takes longest first, so that all cores have work to the end.
 set(cuda_shards 4)
 math(EXPR last_shard "${cuda_shards} - 1")
 foreach(shard RANGE ${last_shard})
   add_test(NAME cuda.part${shard} COMMAND test_cuda --gtest_brief=1)
-  set_tests_properties(cuda.part${shard} PROPERTIES TIMEOUT 900 LABELS cuda)
+  set_tests_properties(cuda.part${shard} PROPERTIES TIMEOUT 900 COST 50 LABELS cuda)
   set_property(TEST cuda.part${shard} PROPERTY ${plain} "GTEST_TOTAL_SHARDS=${cuda_shards}"
                "GTEST_SHARD_INDEX=${shard}")
 endforeach()
+# There NVRTC hardly optimises; here it does, as for a GPU.
+add_test(NAME cuda.optimized COMMAND test_cuda --gtest_brief=1)
+set_property(TEST cuda.optimized PROPERTY ${plain} VARVE_TEST_FULL=1)
+set_tests_properties(cuda.optimized PROPERTIES TIMEOUT 900 LABELS slow)
 
 if(NOT VARVE_EMULATOR_FOLDER OR VARVE_SANITIZE)  # kernels in fibers are beyond the sanitizers
   return()
@@ -35,12 +40,12 @@ foreach(shard RANGE ${last_shard})
   add_test(NAME cuda_emulated.part${shard} COMMAND test_cuda --gtest_brief=1)
   set_property(TEST cuda_emulated.part${shard} PROPERTY ${emulated} "GTEST_TOTAL_SHARDS=${cuda_shards}"
                "GTEST_SHARD_INDEX=${shard}")
-  set_tests_properties(cuda_emulated.part${shard} PROPERTIES TIMEOUT 900 LABELS cuda)
+  set_tests_properties(cuda_emulated.part${shard} PROPERTIES TIMEOUT 900 COST 100 LABELS cuda)
   add_test(NAME cuda_emulated.ops.part${shard} COMMAND test_ops ${ops_filter})
   set_property(TEST cuda_emulated.ops.part${shard} PROPERTY ${emulated} "GTEST_TOTAL_SHARDS=${cuda_shards}"
                "GTEST_SHARD_INDEX=${shard}")
   if(shard EQUAL 0)
-    set_tests_properties(cuda_emulated.ops.part${shard} PROPERTIES TIMEOUT 900 LABELS cuda)
+    set_tests_properties(cuda_emulated.ops.part${shard} PROPERTIES TIMEOUT 900 COST 100 LABELS cuda)
   else()
     set_tests_properties(cuda_emulated.ops.part${shard} PROPERTIES TIMEOUT 900 LABELS slow)
   endif()

@@ -6,6 +6,8 @@ find_package(ZLIB REQUIRED)
 find_package(Highway REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
+find_package(WebP)  # without it, .webp files are refused by name
+set(VARVE_HAS_WEBP ${WebP_FOUND})
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 

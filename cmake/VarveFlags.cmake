@@ -23,7 +23,6 @@ endif()
 
 add_library(varve_flags INTERFACE)
 target_compile_features(varve_flags INTERFACE cxx_std_20)
-target_compile_definitions(varve_flags INTERFACE VARVE_VERSION="${PROJECT_VERSION}")
 target_compile_options(varve_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wnon-virtual-dtor $<$<NOT:$<BOOL:$<TARGET_PROPERTY:VARVE_MAY_SHADOW>>>:-Wshadow>
   # Options are named and have defaults (`{.stride = {2, 2}}`): leaving out the rest is the point.

@@ -127,7 +127,7 @@ endif()
 if(TARGET varve_cli)
   add_test(NAME docs.commands
     COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/run_doc_commands.py" "$<TARGET_FILE:varve_cli>" ${pages})
-  set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 ${environment} LABELS docs)
+  set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 COST 20 ${environment} LABELS docs)
 endif()
 
 # Each example checks itself: its exit code says whether it worked.

@@ -61,6 +61,10 @@ struct Image {
 struct Transform {
   std::string name;
   std::function<void(Image&, Random&)> apply;
+  // The same to targets that are a value for each pixel, [H, W] or [H, W, C], with the same random numbers: values
+  // move, and are never mixed.
+  std::function<void(Image&, Random&)> to_targets = {};
+  bool moves = true;  // pixels to other places: then targets of each pixel need to_targets
 };
 Transform random_crop(std::int64_t padding);      // shifted within zero padding
 Transform random_flip();                          // left to right, every second time
@@ -98,12 +102,45 @@ class Vocabulary {  // ids: 0 padding, 1 unknown, then words by falling frequenc
   std::map<std::string, std::int32_t, std::less<>> ids_;
 };
 
+// ---- tables
+
+// A column of a table. Text is delivered as one number for each category, 1 for the one it is and 0 for the others;
+// numbers as (value - mean) / deviation.
+struct TableColumn {
+  std::string name;
+  std::vector<std::string> categories;  // empty: numbers
+  double mean = 0, deviation = 1;
+};
+// How the rows of a table become samples. It is fitted to training data and belongs to what was trained with them:
+// other rows go through the same columns, categories and scaling.
+struct TableEncoder {
+  std::vector<TableColumn> inputs;
+  TableColumn target;             // its categories are the classes; empty: a regression
+  std::int64_t target_place = 0;  // among the columns of the file
+  bool named = false;             // the file had a header: columns are found by their names
+  char separator = ',';
+
+  struct Rows {
+    Tensor x;                         // [rows, width()]
+    Tensor y;                         // i32 [rows] or f32 [rows, 1]; undefined when the rows have no target
+    std::vector<std::int64_t> lines;  // where each row begins in the text, from 1
+  };
+  std::int64_t width() const;  // of a sample
+  bool regression() const { return target.categories.empty(); }
+  // Rows of a file, with a header or without, with the target or without. Error that names the line and the column of
+  // what does not fit.
+  Rows encode(const std::string& text, const std::string& source) const;
+  Tensor unscaled(const Tensor& values) const;  // outputs or targets of a regression, in the unit of the file
+};
+
 // ---- data sets
 
 struct Info {
   std::string name;
-  std::vector<std::string> classes;  // of integer targets; empty when unknown
-  std::shared_ptr<const Vocabulary> vocabulary;
+  std::vector<std::string> classes = {};  // of integer targets; empty when unknown
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;
+  std::shared_ptr<const TableEncoder> table = nullptr;  // of samples that were rows of a table
+  std::vector<std::string> skipped = {};                // files that are no pictures that can be read
 };
 
 class Dataset {  // a cheap handle
@@ -123,6 +160,8 @@ class Dataset {  // a cheap handle
   Dataset take(std::int64_t count) const;                // the first
   Dataset range(std::int64_t begin, std::int64_t end) const;
   Dataset subset(std::vector<std::int64_t> indices) const;
+  // Numbered as these classes, matched by name; Error with both lists when one of its own is not among them.
+  Dataset with_classes(const std::vector<std::string>& classes) const;
   // A share chosen by the seed, and the rest: auto [held_out, rest] = train.split(0.2, seed).
   std::pair<Dataset, Dataset> split(double share, std::int64_t seed = 0) const;
 
@@ -172,6 +211,7 @@ Splits imdb(const ImdbOptions& = {});  // i32 [length], 2 classes
 struct TextOptions {
   std::int64_t steps = 20, streams = 20;
   FetchOptions fetch = {};
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // null: that of the training part
 };
 Splits ptb(const TextOptions& = {});  // i32 [steps] and the same one word later; id 0 is the end of a line
 Splits characters(const std::string& path,
@@ -181,15 +221,20 @@ struct FolderOptions {
   int channels = 3;
   double test_share = 0.1;  // when there are no train/ and test/ (or val/) folders
 };
-Splits image_folder(const std::string& path, const FolderOptions& = {});  // path/class/*.jpg|png
+// path/class/*.jpg, png, webp, gif, bmp. Other files are listed in info().skipped; Error when a class has none that can
+// be read.
+Splits image_folder(const std::string& path, const FolderOptions& = {});
 struct CsvOptions {
   std::string target = "";  // a column's name; "": the last
   char separator = ',';
   double test_share = 0.1;
-  bool standardize = true;  // columns to mean 0 and deviation 1 of the training part
+  bool standardize = true;   // columns to mean 0 and deviation 1 of the training part
+  bool scale_target = true;  // numbers as targets likewise; metrics are in the unit of the file all the same
+  std::shared_ptr<const TableEncoder> encoder = nullptr;  // of other data, in place of one fitted to this file
 };
-// Targets that are text, or a few different whole numbers, are classes; others are f32 [1]. A first line without any
-// number names the columns, which are otherwise called 1, 2, 3 ….
+// Targets that are text, or a few different whole numbers, are classes; others are f32 [1]. Columns of text are
+// categories. A first line without any number names the columns, which are otherwise called 1, 2, 3 …. How the file
+// was read is kept in info().table.
 Splits csv(const std::string& path, const CsvOptions& = {});
 Dataset numpy(const std::string& x_path, const std::string& y_path);  // .npy
 // Rows. Inputs: u8 is delivered as f32 over 255 ([N, H, W] as [H, W, 1]), other integers as i32, the rest as f32.
@@ -199,8 +244,10 @@ Dataset idx(const std::string& images_path, const std::string& labels_path, cons
 
 // By name, as the command line and network files do: "mnist", "digits", "folder:path", "csv:path#column",
 // "chars:path", "npz:path" (arrays x_train, y_train, x_test, y_test). Options are the named numbers of the loaders
-// above.
-Splits load(const std::string& name, const std::map<std::string, double>& options = {}, const FetchOptions& = {});
+// above. `like`: of the data that a network was trained with, whose columns and scaling, classes and vocabulary these
+// samples are to have; Error when they cannot.
+Splits load(const std::string& name, const std::map<std::string, double>& options = {}, const FetchOptions& = {},
+            const Info& like = {});
 struct CatalogEntry {
   std::string name, doc, input, home;  // home: where it is downloaded from
   std::int64_t train = 0, test = 0, download_bytes = 0;

@@ -36,8 +36,10 @@ struct Picture {
   std::int64_t height = 0, width = 0, channels = 0;  // 1: grey, 3: colour
   std::vector<std::uint8_t> pixels;                  // [height, width, channels]
 };
-// JPEG or PNG, by its first bytes. channels 0: as it is (transparency dropped), 1 or 3: converted.
+// JPEG, PNG, WebP (where libwebp was there to build with), GIF (the first picture) or BMP, by its first bytes; upright
+// as EXIF says. channels 0: as it is (transparency dropped), 1 or 3: converted.
 Picture load_picture(const std::string& path, int channels = 0);
+bool has_picture_name(const std::string& path);  // ends as such files do, in small or capital letters
 Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels = 0);
 void save_png(const std::string& path, const Picture& picture);
 std::vector<std::uint8_t> encode_png(const Picture& picture);  // the bytes of such a file

@@ -99,12 +99,21 @@ struct Layout {
 Layout contiguous(const Shape&, std::int64_t offset = 0);
 bool is_contiguous(const Shape&, const Layout&);
 
+// The input whose elements are positions in [0, size). Kernels check each; a program that would change state checks
+// them before it begins, where it can.
+struct Positions {
+  int input = 0;
+  std::int64_t size = 0;
+  std::string complaint;  // "gather: index out of range [0, 10) along axis 0."
+};
+
 enum class ResultType : std::uint8_t { promoted, floating, predicate };  // of an elementwise operator
 
 using ShapeRule = std::function<std::vector<TensorType>(const Call&)>;
 using GradientRule = std::function<std::vector<Tensor>(const Vjp&)>;  // undefined Tensor: no gradient flows
 using Decomposition = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const Attrs& attrs)>;
 using CostRule = std::function<Cost(const Call&, const std::vector<TensorType>& out)>;
+using PositionsRule = std::function<Positions(const Call&)>;
 using ViewRule = std::function<std::optional<Layout>(const Call&, const Layout& in, const TensorType& out)>;
 
 struct OpRecord {
@@ -118,6 +127,7 @@ struct OpRecord {
   Decomposition decompose = nullptr;  // in terms of other operators
   CostRule cost = nullptr;            // none: one FLOP an output element, each tensor moved once
   ViewRule view = nullptr;            // the output can alias input 0
+  PositionsRule positions = nullptr;  // of an operator that reads or writes at positions given by a tensor
 
   expr::Formula formula = {};     // elementwise operators only
   expr::Formula derivative = {};  // (x…, y…) -> ∂y0/∂x…, in place of the symbolic one

@@ -237,8 +237,8 @@ struct RecurrentWeights {
   Tensor hidden_bias = {};  // GRU only: [G·H] added to the hidden product, or undefined
 };
 struct RecurrentOptions {
-  bool bidirectional = false;            // weights: forward, backward for each layer; outputs side by side
-  Tensor lengths = {};                   // i32/i64 [B]: steps of each sequence; later outputs are 0, states stop
+  bool bidirectional = false;  // weights: forward, backward for each layer; outputs side by side
+  Tensor lengths = {};         // i32/i64 [B], 0 … T: steps of each sequence; later outputs are 0, states stop
   std::vector<Tensor> h0 = {}, c0 = {};  // [B, H] for each layer and direction; zeros unless given
   bool relu = false;                     // rnn only: relu instead of tanh
 };

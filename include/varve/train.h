@@ -68,6 +68,7 @@ class Session {
   virtual double loss() const = 0;             // of the last step
   virtual const std::string& run() const = 0;  // the folder; "" when there is none
   virtual void stop(const std::string& why) = 0;
+  virtual std::vector<std::string> value_names() const { return {}; }  // that every epoch will have; none: not known
 };
 
 class Callback {
@@ -107,7 +108,7 @@ struct FitOptions {
   std::int64_t batch = 32;
   data::Dataset validation = {};
   double validation_share = 0;       // held out of the training data when no validation data is given
-  std::vector<Metric> metrics = {};  // empty: what fits the loss
+  std::vector<Metric> metrics = {};  // empty: what fits the loss. Of scaled targets they are in the targets' own unit
   std::string monitor = "";          // "": val_accuracy, val_perplexity or val_loss, what there is
   std::string run = "";              // the run's folder; "": nothing is written
   std::int64_t seed = 0;
@@ -157,7 +158,7 @@ Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& = {}); 
 
 struct RateFinder {
   std::vector<double> rates, losses;  // smoothed
-  double suggestion = 0;              // where the loss falls fastest
+  double suggestion = 0;              // where the loss falls fastest; 0: there is no clear descent
   std::string svg;
 };
 struct RateFinderOptions {
@@ -180,8 +181,10 @@ struct TrainedModel {
   nn::Layer model;
   std::vector<std::string> classes;
   std::shared_ptr<const data::Vocabulary> vocabulary;
+  std::shared_ptr<const data::TableEncoder> table;  // of a network that takes rows of a table
   Shape input;
   DType dtype = f32;
+  data::Info info() const;  // what other data must be like: data::load(name, {}, {}, run.info())
 };
 TrainedModel load_run(const std::string& folder, bool last = false);
 std::string new_run_folder(const std::string& base, const std::string& name);  // base/name-1, -2, …: made, empty

@@ -14,4 +14,5 @@
 #include "varve/tensor.h"
 #include "varve/train.h"
 #include "varve/train/run.h"
+#include "varve/version.h"
 #include "varve/zoo.h"

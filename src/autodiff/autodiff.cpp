@@ -1,6 +1,7 @@
 #include "varve/autodiff.h"
 
 #include <mutex>
+#include <unordered_set>
 
 #include "autodiff/reverse.h"
 #include "base/text.h"
@@ -46,6 +47,40 @@ std::vector<Tensor> defined_dys(const Vjp& v) {
   for (std::size_t i = 0; i < v.dys.size(); ++i)
     dys.push_back(v.dys[i].defined() ? v.dys[i] : zeros(v.out[i].shape(), v.out[i].dtype()));
   return dys;
+}
+
+// The outputs recorded once more, from what stands in place of some values. What is older than `since` is taken as it
+// is. The function that recorded them is not called again: what it captured may be gone.
+std::vector<Tensor> recorded_again(const std::vector<Tensor>& outputs, ir::ValueMap places, std::uint64_t since) {
+  const auto is_copied = [&](const ir::Node& node) { return node.id >= since && !node.inputs.empty(); };
+  std::vector<std::pair<ir::NodePtr, std::size_t>> stack;
+  std::unordered_set<const ir::Node*> seen;
+  const auto visit = [&](const ir::Value& value) {
+    if (is_copied(*value.node) && !places.count(value) && seen.insert(value.node.get()).second)
+      stack.push_back({value.node, 0});
+  };
+  for (const Tensor& output : outputs) {
+    visit(output.value());
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next < node->inputs.size()) {
+        visit(node->inputs[next++]);
+        continue;
+      }
+      std::vector<ir::Value> inputs = node->inputs;
+      for (ir::Value& input : inputs)
+        if (const auto place = places.find(input); place != places.end()) input = place->second;
+      const ir::NodePtr copy = ir::with_inputs(*node, std::move(inputs));
+      for (int i = 0; i < static_cast<int>(node->types.size()); ++i) places[{node, i}] = {copy, i};
+      stack.pop_back();
+    }
+  }
+  std::vector<Tensor> again;
+  for (const Tensor& output : outputs) {
+    const auto place = places.find(output.value());
+    again.emplace_back(place == places.end() ? output.value() : place->second);
+  }
+  return again;
 }
 
 }  // namespace
@@ -124,20 +159,21 @@ detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp) {
 
 detail::TensorFn checkpoint_many(detail::TensorFn f) {
   return [f = std::move(f)](const std::vector<Tensor>& in) {
-    VariableLog first;
-    const std::vector<Tensor> out = f(in);
-    const std::size_t inputs = in.size();
-    return attach(in, out, [f, inputs, seen = first.take()](const Vjp& v) {
+    const std::uint64_t since = ir::next_id();
+    const auto inputs = static_cast<std::ptrdiff_t>(in.size());
+    return attach(in, f(in), [inputs, since](const Vjp& v) {
       // The barrier makes the second computation wait for the gradient, and keeps it apart from the first.
       const std::vector<Tensor> dys = defined_dys(v);
-      std::vector<Tensor> held(v.in.begin(), v.in.begin() + static_cast<std::ptrdiff_t>(inputs));
+      std::vector<Tensor> held(v.in.begin(), v.in.begin() + inputs);
       held.insert(held.end(), dys.begin(), dys.end());
       const std::vector<Tensor> fresh = barrier(held);
-      const VariableReplay replay(seen);
-      const std::vector<Tensor> again = f({fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(inputs)});
+      ir::ValueMap inputs_again;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(inputs); ++i)
+        inputs_again[v.in[i].value()] = fresh[i].value();
+      const std::vector<Tensor> again =
+          recorded_again({v.in.begin() + inputs, v.in.end()}, std::move(inputs_again), since);
       // The walk goes on through the new outputs, captured tensors included.
-      return Pulled{
-          std::vector<Tensor>(v.in.size()), again, {fresh.begin() + static_cast<std::ptrdiff_t>(inputs), fresh.end()}};
+      return Pulled{std::vector<Tensor>(v.in.size()), again, {fresh.begin() + inputs, fresh.end()}};
     });
   };
 }

@@ -1,6 +1,9 @@
 #include "autodiff/reverse.h"
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "ir/lineage.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -53,8 +56,8 @@ bool ReverseWalk::reaches(const ir::NodePtr& root) {
       stack.pop_back();
       continue;
     }
-    bool found = false, waiting = false;
-    while (next < node->inputs.size()) {
+    bool found = reached(*node), waiting = false;
+    while (!found && next < node->inputs.size()) {
       const ir::Node* input = node->inputs[next].node.get();
       const auto it = reaches_.find(input);
       if (it == reaches_.end()) {
@@ -73,6 +76,12 @@ bool ReverseWalk::reaches(const ir::NodePtr& root) {
     stack.pop_back();
   }
   return reaches_.at(root.get());
+}
+
+bool ReverseWalk::reached(const ir::Node& node) const {
+  const std::shared_ptr<const ir::Lineage> lineage = node.lineage();
+  return lineage &&
+         std::any_of(wrt_.begin(), wrt_.end(), [&](const ir::Value& v) { return lineage->may_include(*v.node); });
 }
 
 void ReverseWalk::seed(const Tensor& output, const Tensor& dy) { accumulate(output.value(), dy); }
@@ -121,6 +130,13 @@ std::vector<Tensor> ReverseWalk::input_gradients(const Vjp& v, const ir::Node& n
 }
 
 void ReverseWalk::differentiate(const ir::NodePtr& node) {
+  if (reached(*node))
+    throw Error(cat(
+        "gradients: a gradient flows into ",
+        node->op == &ir::constant_op() ? "the result of a compiled function" : cat("the result of ", node->op->name),
+        " (", node->types[0].str(), "), which was computed already: what it was computed from is gone.\n",
+        "  A read, a compiled call and a chain of 10,000 operators compute. Ask for the gradient before, or use grad, "
+        "value_and_grad or vjp, which keep what they need."));
   bool below = false;
   std::vector<bool> needs;
   for (const ir::Value& input : node->inputs) {

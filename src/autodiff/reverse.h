@@ -23,7 +23,8 @@ class ReverseWalk {
     bool operator()(const ir::NodePtr& a, const ir::NodePtr& b) const { return a->id < b->id; }
   };
 
-  bool reaches(const ir::NodePtr& root);  // some wanted value lies below
+  bool reaches(const ir::NodePtr& root);     // some wanted value lies below
+  bool reached(const ir::Node& node) const;  // it did, before the node was cut from its inputs
   void accumulate(const ir::Value& value, const Tensor& dy);
   void differentiate(const ir::NodePtr& node);
   std::vector<Tensor> input_gradients(const Vjp& v, const ir::Node& node);

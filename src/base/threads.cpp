@@ -1,17 +1,25 @@
 #include "base/threads.h"
 
+#include <dlfcn.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/cpu.h"
@@ -41,8 +49,23 @@ bool initial_deterministic() {
   return text != nullptr && std::string_view(text) == "1";
 }
 
+std::atomic<bool> forked = false;
+thread_local bool alone = false;
+
+std::atomic<int>& thread_limit();
+
+// OpenMP's threads are not in the child, and it would wait for them.
+void after_fork_in_child() {
+  forked = true;
+  thread_limit().store(1, std::memory_order_relaxed);
+  omp_set_num_threads(1);
+}
+
 std::atomic<int>& thread_limit() {
-  static std::atomic<int> limit = initial_threads();
+  static std::atomic<int> limit = [] {
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    return initial_threads();
+  }();
   return limit;
 }
 
@@ -53,9 +76,15 @@ std::atomic<bool>& deterministic_flag() {
 
 }  // namespace
 
-int threads() { return thread_limit().load(std::memory_order_relaxed); }
+int threads() { return alone ? 1 : thread_limit().load(std::memory_order_relaxed); }
+
+Alone::Alone(bool is_so) : before_(std::exchange(alone, alone || is_so)) {}
+Alone::~Alone() { alone = before_; }
 
 void set_threads(int count) {
+  if (forked && count > 1)
+    throw Error(cat("set_threads: this process was forked off one that had made threads: it has 1, and cannot use ",
+                    count, ". Start a new process instead (spawn)."));
   if (count < 1 || count > kMostThreads) {
     throw Error(cat("set_threads: expected 1 to ", kMostThreads, " threads, got ", count, "."));
   }
@@ -79,6 +108,60 @@ void use_every_processor() {
   if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
 }
 
+namespace {
+
+// Whether the system would let this process start that many threads now: OpenMP ends the process where it does not.
+bool can_start(int count) {
+  std::vector<std::thread> started;
+  std::atomic<bool> done = false;
+  bool all = true;
+  try {
+    for (int i = 0; i < count; ++i) started.emplace_back([&] { done.wait(false); });
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  done = true;
+  done.notify_all();
+  for (std::thread& thread : started) thread.join();
+  return all;
+}
+
+// GNU's OpenMP reads its policy when it is loaded, before anybody can set it. But it waits actively only while it has
+// no more threads than there are processors: a team that has nothing to do, of as many as there are and one more, makes
+// it wait for a thousand turns (some 20 µs) instead of 300,000.
+void keep_idle_team() {
+  const int count = omp_get_num_procs() + 1;
+  if (!can_start(count)) return;
+  static std::atomic<bool> made = false;  // the thread outlives this call
+  sigset_t all, before;                   // others' signals are not for it
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([count] {
+    int members = 0;
+#pragma omp parallel num_threads(count) reduction(+ : members)
+    members += 1;
+    made = members > 0;
+    made.notify_all();
+    for (;;) pause();
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  made.wait(false);
+}
+
+}  // namespace
+
+void wait_asleep() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT") || std::getenv("KMP_BLOCKTIME")) return;
+    using SetBlockTime = void (*)(int);
+    if (const auto set = reinterpret_cast<SetBlockTime>(dlsym(RTLD_DEFAULT, "kmp_set_blocktime")))
+      set(0);  // LLVM's
+    else
+      keep_idle_team();
+  });
+}
+
 void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), void* context) {
   // Always the whole team: OpenMP ends the threads that a smaller one leaves over, and starts them again for the next.
   const int team = threads();
@@ -89,17 +172,22 @@ void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), v
   std::atomic<bool> failed = false;
   std::exception_ptr first;
   std::mutex guard;
+  const TeamMode mode(team);
   // Static: each thread meets the same rows in one kernel after another, which keeps them in its cache.
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    if (failed.load(std::memory_order_relaxed)) continue;
-    try {
-      run(context, block);
-    } catch (...) {
-      // Leaving a parallel region by exception would end the process.
-      const std::lock_guard lock(guard);
-      if (!first) first = std::current_exception();
-      failed.store(true, std::memory_order_relaxed);
+#pragma omp parallel num_threads(team)
+  {
+    const TeamMode::Here here(mode);
+#pragma omp for schedule(static) nowait
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      if (failed.load(std::memory_order_relaxed)) continue;
+      try {
+        run(context, block);
+      } catch (...) {
+        // Leaving a parallel region by exception would end the process.
+        const std::lock_guard lock(guard);
+        if (!first) first = std::current_exception();
+        failed.store(true, std::memory_order_relaxed);
+      }
     }
   }
   if (first) std::rethrow_exception(first);
@@ -109,24 +197,56 @@ void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), v
 
 namespace {
 constexpr unsigned kFlush = 0x8040;  // FTZ: results, DAZ: operands
-thread_local int flushed_team = 0;   // OpenMP keeps a team for each thread that asks for one
+thread_local FlushDenormals* outermost = nullptr;
 }  // namespace
 
 FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
+  if (!outermost) outermost = this;
   _mm_setcsr(saved_ | kFlush);
-  const int team = threads();
-  if (team <= flushed_team || omp_in_parallel()) return;
-    // Threads of a team stay, and nothing else runs on them.
-#pragma omp parallel num_threads(team)
-  _mm_setcsr(_mm_getcsr() | kFlush);
-  flushed_team = team;
 }
-FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+
+FlushDenormals::~FlushDenormals() {
+  if (outermost == this) {
+    outermost = nullptr;
+    const unsigned mode = saved_;
+#pragma omp parallel num_threads(team_) if (team_ > 1)
+    _mm_setcsr(mode);
+  }
+  _mm_setcsr(saved_);
+}
+
+void FlushDenormals::include_team(int threads) {
+  if (!outermost || threads <= std::max(outermost->team_, 1) || omp_in_parallel()) return;
+#pragma omp parallel num_threads(threads)
+  _mm_setcsr(_mm_getcsr() | kFlush);
+  outermost->team_ = threads;
+}
+
+// A thread that the region starts has the mode of the one that begins it: which mode it shall have afterwards, only
+// that one knows.
+TeamMode::TeamMode(int threads) : inside_(_mm_getcsr()), outside_(inside_) {
+  if (!outermost) return;
+  if (outermost->team_ > 0)
+    outermost->team_ = std::max(outermost->team_, threads);
+  else
+    outside_ = outermost->saved_;
+}
+
+TeamMode::Here::Here(const TeamMode& mode) : mode_(mode) {
+  if (omp_get_thread_num() != 0) _mm_setcsr(mode_.inside_);
+}
+TeamMode::Here::~Here() {
+  if (omp_get_thread_num() != 0) _mm_setcsr(mode_.outside_);
+}
 
 #else
 
 FlushDenormals::FlushDenormals() : saved_(0) {}
 FlushDenormals::~FlushDenormals() = default;
+void FlushDenormals::include_team(int) {}
+TeamMode::TeamMode(int) {}
+TeamMode::Here::Here(const TeamMode& mode) : mode_(mode) {}
+TeamMode::Here::~Here() { static_cast<void>(mode_); }
 
 #endif
 

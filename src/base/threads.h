@@ -7,9 +7,26 @@
 namespace varve {
 
 // The current limit. At start: VARVE_THREADS if it is a number from 1 to 1024, else the physical cores this process may
-// use.
+// use. In a process that was forked off it is 1: the other threads stayed behind.
 int threads();
-void set_threads(int count);  // throws Error unless 1 <= count <= 1024
+void set_threads(int count);  // throws Error unless 1 <= count <= 1024; and after a fork, unless 1
+
+// While one is alive, this thread works alone: waking others takes longer than the work.
+class Alone {
+ public:
+  explicit Alone(bool is_so = true);
+  ~Alone();
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  bool before_;
+};
+
+// Lets threads that wait for work sleep after some microseconds instead of spinning for milliseconds, so that processes
+// share a machine. Where OMP_WAIT_POLICY or GOMP_SPINCOUNT says something else, that stands. Called before the first
+// team is made.
+void wait_asleep();
 
 // Whether results must not depend on the thread count (kernels then split and sum in fixed blocks). At start:
 // VARVE_DETERMINISTIC=1, else false.
@@ -48,6 +65,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, F f) {
 
 // While one is alive, this thread and the team that works for it take numbers below the smallest normal one as zero.
 // Gradients that fade over hundreds of steps end there, and some processors need a hundred times as long for them.
+// OpenMP's threads are those of the caller's own loops, too: afterwards all have the caller's floating-point mode.
 class FlushDenormals {
  public:
   FlushDenormals();
@@ -55,8 +73,35 @@ class FlushDenormals {
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
+  // For a library that has parallel regions of its own: its team flushes, too, until the one that is alive on this
+  // thread ends. Nothing where none is.
+  static void include_team(int threads);
+
  private:
+  friend class TeamMode;
   unsigned saved_;
+  int team_ = 0;
+};
+
+// Made before a parallel region of ours: its threads compute in the floating-point mode of the one that begins it.
+class TeamMode {
+ public:
+  explicit TeamMode(int threads);
+
+  // Made on each thread of the region.
+  class Here {
+   public:
+    explicit Here(const TeamMode& mode);
+    ~Here();
+    Here(const Here&) = delete;
+    Here& operator=(const Here&) = delete;
+
+   private:
+    const TeamMode& mode_;
+  };
+
+ private:
+  unsigned inside_ = 0, outside_ = 0;
 };
 
 }  // namespace varve

@@ -28,26 +28,36 @@ class Reader {
     }
     field = static_cast<Number>(found->second);
   }
+  void read(const std::string& option, bool& field) const {
+    const auto found = options_.find(option);
+    if (found != options_.end()) field = found->second != 0;
+  }
 
  private:
   const std::string& name_;
   const Options& options_;
 };
 
+// Beside the options: how files are fetched, and what was fitted to other data.
+struct Given {
+  const FetchOptions& fetch;
+  const Info& like;
+};
+
 // A data set by name; `rest` is what follows the colon.
 struct Entry {
   CatalogEntry entry;
-  std::function<Splits(const std::string& rest, const Reader&, const FetchOptions&)> load;
+  std::function<Splits(const std::string& rest, const Reader&, const Given&)> load;
 };
 
-TextOptions text_options(const Reader& reader, const FetchOptions& fetch) {
-  TextOptions options = {.fetch = fetch};
+TextOptions text_options(const Reader& reader, const Given& given) {
+  TextOptions options = {.fetch = given.fetch, .vocabulary = given.like.vocabulary};
   reader.read("steps", options.steps);
   reader.read("streams", options.streams);
   return options;
 }
 
-Splits load_digits(const std::string&, const Reader& reader, const FetchOptions&) {
+Splits load_digits(const std::string&, const Reader& reader, const Given&) {
   DigitsOptions options;
   reader.read("train", options.train);
   reader.read("test", options.test);
@@ -55,14 +65,14 @@ Splits load_digits(const std::string&, const Reader& reader, const FetchOptions&
   return digits(options);
 }
 
-Splits load_imdb(const std::string&, const Reader& reader, const FetchOptions& fetch) {
-  ImdbOptions options = {.fetch = fetch};
+Splits load_imdb(const std::string&, const Reader& reader, const Given& given) {
+  ImdbOptions options = {.fetch = given.fetch};
   reader.read("words", options.words);
   reader.read("length", options.length);
   return imdb(options);
 }
 
-Splits load_folder(const std::string& path, const Reader& reader, const FetchOptions&) {
+Splits load_folder(const std::string& path, const Reader& reader, const Given&) {
   FolderOptions options;
   reader.read("height", options.height);
   reader.read("width", options.width);
@@ -71,20 +81,20 @@ Splits load_folder(const std::string& path, const Reader& reader, const FetchOpt
   return image_folder(path, options);
 }
 
-Splits load_csv(const std::string& rest, const Reader& reader, const FetchOptions&) {
+Splits load_csv(const std::string& rest, const Reader& reader, const Given& given) {
   CsvOptions options;
   reader.read("test_share", options.test_share);
-  double standardize = 1;
-  reader.read("standardize", standardize);
-  options.standardize = standardize != 0;
+  reader.read("standardize", options.standardize);
+  reader.read("scale_target", options.scale_target);
+  options.encoder = given.like.table;
   const std::size_t mark = rest.rfind('#');
   if (mark != std::string::npos) options.target = rest.substr(mark + 1);
   return csv(rest.substr(0, mark), options);
 }
 
 template <Splits (*loader)(const FetchOptions&)>
-Splits load_fetched(const std::string&, const Reader&, const FetchOptions& fetch) {
-  return loader(fetch);
+Splits load_fetched(const std::string&, const Reader&, const Given& given) {
+  return loader(given.fetch);
 }
 
 const std::vector<Entry>& named() {
@@ -125,9 +135,7 @@ const std::vector<Entry>& named() {
         .train = 929589,
         .test = 82430,
         .options = {"steps", "streams"}},
-       [](const std::string&, const Reader& reader, const FetchOptions& fetch) {
-         return ptb(text_options(reader, fetch));
-       }},
+       [](const std::string&, const Reader& reader, const Given& given) { return ptb(text_options(reader, given)); }},
   };
   return entries;
 }
@@ -136,12 +144,12 @@ const std::vector<Entry>& named() {
 const std::vector<Entry>& kinds() {
   static const std::vector<Entry> entries = {
       {{.name = "folder", .options = {"height", "width", "channels", "test_share"}}, load_folder},
-      {{.name = "csv", .options = {"test_share", "standardize"}}, load_csv},
+      {{.name = "csv", .options = {"test_share", "standardize", "scale_target"}}, load_csv},
       {{.name = "chars", .options = {"steps", "streams"}},
-       [](const std::string& path, const Reader& reader, const FetchOptions& fetch) {
-         return characters(path, text_options(reader, fetch));
+       [](const std::string& path, const Reader& reader, const Given& given) {
+         return characters(path, text_options(reader, given));
        }},
-      {{.name = "npz"}, [](const std::string& path, const Reader&, const FetchOptions&) { return npz(path); }},
+      {{.name = "npz"}, [](const std::string& path, const Reader&, const Given&) { return npz(path); }},
   };
   return entries;
 }
@@ -170,14 +178,27 @@ void check_options(const std::string& name, const std::vector<std::string>& know
 
 }  // namespace
 
-Splits load(const std::string& name, const Options& options, const FetchOptions& fetch) {
+namespace {
+
+// Classes are those of `like`, matched by their names; targets without names keep their numbers.
+void name_alike(Splits& splits, const Info& like) {
+  for (Dataset* part : {&splits.train, &splits.validation, &splits.test})
+    if (part->defined() && !like.classes.empty() && !part->info().classes.empty() && part->y() == TensorType{i32, {}})
+      *part = part->with_classes(like.classes);
+}
+
+}  // namespace
+
+Splits load(const std::string& name, const Options& options, const FetchOptions& fetch, const Info& like) {
   const std::size_t colon = name.find(':');
   const bool own = colon != std::string::npos;
   const Entry& entry = own ? find(name.substr(0, colon), kinds(), "kind of data") : find(name, named(), "data set");
   if (own && colon + 1 == name.size()) throw Error(cat("data \"", name, "\": expected a path after the colon."));
   check_options(name, entry.entry.options, options);
   try {
-    return entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), fetch);
+    Splits splits = entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), {fetch, like});
+    name_alike(splits, like);
+    return splits;
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(cat("out of memory: data \"", name, "\" does not fit. Load less of it, or free memory first."));
   }

@@ -1,12 +1,12 @@
+// A table as a data set, and the encoder that is fitted to it.
 #include "data/csv.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <optional>
+#include <numeric>
 #include <set>
-#include <unordered_map>
 
 #include "base/text.h"
 #include "data/random_order.h"
@@ -15,17 +15,12 @@
 namespace varve::data {
 namespace {
 
-std::optional<double> number(const std::string& text) {
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  double value = 0;
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
+constexpr std::size_t kMostCategories = 1000;
 
 struct Table {
   std::string source;
   std::vector<std::string> columns;
+  bool named = false;
   std::vector<CsvRow> rows;
 };
 
@@ -36,16 +31,19 @@ Table read_table(const std::string& path, char separator) {
   Table table = {.source = cat('"', path, '"')};
   table.rows = parse_csv(load_text(path), separator, table.source);
   if (table.rows.empty()) throw Error(cat(table.source, " is empty."));
-  const std::vector<std::string> first = table.rows[0].fields;
-  if (std::none_of(first.begin(), first.end(), [](const std::string& field) { return number(field).has_value(); })) {
-    table.columns = first;
+  table.named = !has_csv_number(table.rows[0]);
+  if (table.named) {
+    table.columns = table.rows[0].fields;
     table.rows.erase(table.rows.begin());
   } else {
-    for (std::size_t i = 1; i <= first.size(); ++i) table.columns.push_back(std::to_string(i));
+    for (std::size_t i = 1; i <= table.rows[0].fields.size(); ++i) table.columns.push_back(std::to_string(i));
   }
   if (table.columns.size() < 2)
     throw Error(cat(table.source, ": expected two columns or more. Is the separator '", separator, "'?"));
   if (table.rows.empty()) throw Error(cat(table.source, " has no rows below its header."));
+  if (const std::set<std::string> names(table.columns.begin(), table.columns.end());
+      names.size() != table.columns.size())
+    throw Error(cat(table.source, ": two columns have the same name, among ", quoted_list(table.columns), "."));
   for (const CsvRow& row : table.rows) {
     if (row.fields.size() != table.columns.size()) {
       throw Error(cat(table.source, ", line ", row.line, ": expected ", table.columns.size(), " fields, got ",
@@ -77,7 +75,7 @@ std::vector<std::string> classes_of(const Table& table, std::size_t target) {
   bool whole = true, numeric = true;
   for (const CsvRow& row : table.rows) {
     const std::string& text = row.fields[target];
-    const std::optional<double> value = number(text);
+    const std::optional<double> value = csv_number(text);
     numeric = numeric && value;
     whole = whole && value && *value == std::floor(*value);
     texts.insert(text);
@@ -90,49 +88,99 @@ std::vector<std::string> classes_of(const Table& table, std::size_t target) {
   return classes;
 }
 
-struct Columns {
-  std::vector<float> x, y;
-  std::vector<std::int32_t> labels;
-};
-
-Columns numbers_of(const Table& table, std::size_t target, const std::vector<std::string>& classes) {
-  Columns columns;
-  std::unordered_map<std::string, std::int32_t> labels;
-  for (const std::string& name : classes) labels.emplace(name, static_cast<std::int32_t>(labels.size()));
-  for (const CsvRow& row : table.rows) {
-    for (std::size_t i = 0; i < row.fields.size(); ++i) {
-      const std::string& text = row.fields[i];
-      if (i == target && !classes.empty()) {
-        columns.labels.push_back(labels.at(text));
-        continue;
-      }
-      const std::optional<double> value = number(text);
-      if (!value) {
-        throw Error(cat(table.source, ", line ", row.line, ": \"", text, "\" in column \"", table.columns[i],
-                        "\" is not a number. Only the target may be text."));
-      }
-      (i == target ? columns.y : columns.x).push_back(static_cast<float>(*value));
-    }
-  }
-  return columns;
+// "nan", "inf" and 1e999 are numbers that nobody can compute with, and no categories.
+bool unusable_number(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return stop == end && error != std::errc::invalid_argument && !csv_number(text);
 }
 
-// Each of `width` columns to mean 0 and deviation 1 over the given rows; a constant column becomes 0.
-void standardize(std::vector<float>& x, std::size_t width, const std::vector<std::int64_t>& rows) {
-  const auto count = static_cast<double>(rows.size());
-  for (std::size_t column = 0; column < width; ++column) {
-    const auto at = [&](std::int64_t row) { return double{x[static_cast<std::size_t>(row) * width + column]}; };
-    double mean = 0, variance = 0;
-    bool constant = true;  // asked of the values themselves: a rounded mean gives them a tiny variance
-    for (const std::int64_t row : rows) {
-      mean += at(row) / count;
-      constant = constant && at(row) == at(rows[0]);
-    }
-    if (constant) mean = at(rows[0]);
-    for (const std::int64_t row : rows) variance += (at(row) - mean) * (at(row) - mean) / count;
-    const double scale = constant ? 1 : 1 / std::sqrt(variance);
-    for (std::size_t i = column; i < x.size(); i += width) x[i] = static_cast<float>((double{x[i]} - mean) * scale);
+// The texts of a column, sorted; none when it holds numbers. A few texts among numbers are mistakes.
+std::vector<std::string> categories_of(const Table& table, std::size_t column) {
+  std::set<std::string> texts;
+  std::size_t numbers = 0;
+  const CsvRow* odd = nullptr;
+  for (const CsvRow& row : table.rows) {
+    const std::string& text = row.fields[column];
+    texts.insert(text);
+    if (csv_number(text))
+      ++numbers;
+    else if (odd == nullptr || unusable_number(text))
+      odd = &row;
   }
+  if (odd == nullptr) return {};
+  if (numbers * 2 > table.rows.size() || unusable_number(odd->fields[column]))
+    throw Error(cat(table.source, ", line ", odd->line, ": \"", odd->fields[column], "\" in column \"",
+                    table.columns[column], "\" is not a number, as its other values are."));
+  if (texts.size() > kMostCategories)
+    throw Error(cat(table.source, ": column \"", table.columns[column], "\" has ", texts.size(),
+                    " different texts; at most ", kMostCategories,
+                    " make categories. Leave out a column that only names its rows."));
+  return {texts.begin(), texts.end()};
+}
+
+// Mean 0 and deviation 1 over the given rows; a constant column becomes 0.
+void fit_scale(TableColumn& fitted, const Table& table, std::size_t column, const std::vector<std::int64_t>& rows) {
+  std::vector<double> values;
+  for (const std::int64_t row : rows)
+    values.push_back(*csv_number(table.rows[static_cast<std::size_t>(row)].fields[column]));
+  const auto count = static_cast<double>(values.size());
+  double mean = 0, variance = 0;
+  // Asked of the values themselves: a rounded mean gives them a tiny variance.
+  const bool constant = std::all_of(values.begin(), values.end(), [&](double v) { return v == values[0]; });
+  for (const double value : values) mean += value / count;
+  if (constant) mean = values[0];
+  for (const double value : values) variance += (value - mean) * (value - mean) / count;
+  const double deviation = constant ? 1 : std::sqrt(variance);
+  if (!std::isfinite(mean) || !std::isfinite(deviation) || deviation == 0)
+    throw Error(cat(table.source, ": the values of column \"", table.columns[column],
+                    "\" are too large or too close together to be scaled."));
+  fitted.mean = mean;
+  fitted.deviation = deviation;
+}
+
+TableEncoder fit_encoder(const Table& table, std::size_t target, const CsvOptions& options,
+                         const std::vector<std::int64_t>& train) {
+  TableEncoder encoder = {.inputs = {},
+                          .target = {.name = table.columns[target], .categories = classes_of(table, target)},
+                          .target_place = static_cast<std::int64_t>(target),
+                          .named = table.named,
+                          .separator = options.separator};
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (i == target) continue;
+    TableColumn column = {.name = table.columns[i], .categories = categories_of(table, i)};
+    if (options.standardize && column.categories.empty()) fit_scale(column, table, i, train);
+    encoder.inputs.push_back(std::move(column));
+  }
+  if (options.standardize && options.scale_target && encoder.regression())
+    fit_scale(encoder.target, table, target, train);
+  return encoder;
+}
+
+struct Parts {
+  std::vector<std::int64_t> train, test;
+};
+Parts parts_of(std::int64_t count, double test_share, const std::string& source) {
+  const auto held = static_cast<std::int64_t>(std::llround(test_share * static_cast<double>(count)));
+  Parts parts = {.train = {}, .test = permutation(count, Random(0, 0, kSplitStream))};
+  parts.train.assign(parts.test.begin() + held, parts.test.end());
+  parts.test.resize(static_cast<std::size_t>(held));
+  for (auto* part : {&parts.train, &parts.test}) std::sort(part->begin(), part->end());
+  if (parts.train.empty()) throw Error(cat(source, ": no rows are left to train with."));
+  return parts;
+}
+
+TableEncoder::Rows fitted_rows(const std::string& path, const CsvOptions& options,
+                               std::shared_ptr<const TableEncoder>& encoder) {
+  Table table = read_table(path, options.separator);
+  const std::size_t target = target_column(table, options.target);
+  const Parts parts = parts_of(std::ssize(table.rows), options.test_share, table.source);
+  encoder = std::make_shared<const TableEncoder>(fit_encoder(table, target, options, parts.train));
+  CsvTable found = {.source = table.source, .rows = std::move(table.rows), .places = {}, .target = target};
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    if (i != target) found.places.push_back(i);
+  return encode_rows(*encoder, found);
 }
 
 }  // namespace
@@ -141,24 +189,18 @@ Splits csv(const std::string& path, const CsvOptions& options) {
   if (!(options.test_share >= 0 && options.test_share < 1)) {
     throw Error(cat("csv: test_share must be from 0 to less than 1, got ", options.test_share, "."));
   }
-  const Table table = read_table(path, options.separator);
-  const std::size_t target = target_column(table, options.target), width = table.columns.size() - 1;
-  const Info info = {.name = std::filesystem::path(path).stem().string(), .classes = classes_of(table, target)};
-  Columns columns = numbers_of(table, target, info.classes);
-
-  const std::int64_t count = std::ssize(table.rows);
-  const auto held = static_cast<std::int64_t>(std::llround(options.test_share * static_cast<double>(count)));
-  std::vector<std::int64_t> test = permutation(count, Random(0, 0, kSplitStream));
-  std::vector<std::int64_t> train(test.begin() + held, test.end());
-  test.resize(static_cast<std::size_t>(held));
-  for (auto* part : {&train, &test}) std::sort(part->begin(), part->end());
-  if (train.empty()) throw Error(cat(table.source, ": no rows are left to train with."));
-  if (options.standardize) standardize(columns.x, width, train);
-
-  const Tensor x = tensor(columns.x, {count, static_cast<std::int64_t>(width)});
-  const Dataset all = from_tensors(x, info.classes.empty() ? tensor(columns.y) : tensor(columns.labels), info);
-  Splits splits = {.train = all.subset(std::move(train))};
-  if (held > 0) splits.test = all.subset(std::move(test));
+  const std::string source = cat('"', path, '"');
+  std::shared_ptr<const TableEncoder> encoder = options.encoder;
+  const TableEncoder::Rows rows =
+      encoder ? encoder->encode(load_text(path), source) : fitted_rows(path, options, encoder);
+  if (!rows.y.defined())
+    throw Error(cat(source, " lacks the column \"", encoder->target.name, "\", the target to compare with."));
+  const Info info = {
+      .name = std::filesystem::path(path).stem().string(), .classes = encoder->target.categories, .table = encoder};
+  const Dataset all = from_tensors(rows.x, rows.y, info);
+  Parts parts = parts_of(all.size(), options.test_share, source);
+  Splits splits = {.train = all.subset(std::move(parts.train))};
+  if (!parts.test.empty()) splits.test = all.subset(std::move(parts.test));
   return splits;
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 
 #include "base/text.h"
 #include "data/dataset_target.h"
+#include "data/lists.h"
 #include "data/random_order.h"
 #include "varve/data.h"
 
@@ -28,6 +30,40 @@ std::int64_t scan_classes(const Source& source, const TensorType& x_type, const 
   return largest + 1;
 }
 
+// Targets that are a value, or some, for each pixel of the picture.
+bool has_pixel_targets(const TensorType& x, const TensorType& y) {
+  return x.shape.rank() == 3 && (y.shape.rank() == 2 || y.shape.rank() == 3) && y.shape[0] == x.shape[0] &&
+         y.shape[1] == x.shape[1] && (y.dtype == f32 || y.dtype == i32);
+}
+
+// Targets as a picture of floats, which hold class numbers exactly up to 2^24.
+class PixelTargets {
+ public:
+  PixelTargets(const TensorType& type, std::byte* y) : type_(type), y_(y), values_(2 * count()) {
+    if (type.dtype == f32) {
+      std::memcpy(values_.data(), y, count() * sizeof(float));
+      return;
+    }
+    for (std::size_t i = 0; i < count(); ++i) values_[i] = static_cast<float>(integer_at(y, i32, i));
+  }
+  Image image() {
+    const std::int64_t channels = type_.shape.rank() == 3 ? type_.shape[2] : 1;
+    return {{values_.data(), count()}, {values_.data() + count(), count()}, type_.shape[0], type_.shape[1], channels};
+  }
+  void store() const {
+    for (std::size_t i = 0; i < count(); ++i) {
+      const auto label = static_cast<std::int32_t>(values_[i]);
+      std::memcpy(y_ + i * 4, type_.dtype == f32 ? static_cast<const void*>(&values_[i]) : &label, 4);
+    }
+  }
+
+ private:
+  std::size_t count() const { return static_cast<std::size_t>(type_.shape.numel()); }
+  const TensorType& type_;
+  std::byte* y_;
+  std::vector<float> values_;  // and scratch as large
+};
+
 void check_index(const Info& info, std::int64_t index, std::int64_t size) {
   if (index < 0 || index >= size)
     throw Error(cat("data set \"", info.name, "\": sample ", index, " was asked for, there are ", size, "."));
@@ -42,6 +78,7 @@ struct Dataset::View {
   std::shared_ptr<ClassCount> classes = std::make_shared<ClassCount>();
   std::shared_ptr<const std::vector<std::int64_t>> indices = nullptr;  // null: all, in order
   std::vector<Transform> transforms = {};
+  std::vector<std::int32_t> relabel = {};  // the source's classes under other numbers; empty: as they are
 
   std::int64_t size() const { return indices ? static_cast<std::int64_t>(indices->size()) : source->size(); }
   std::int64_t at(std::int64_t i) const { return indices ? (*indices)[static_cast<std::size_t>(i)] : i; }
@@ -95,6 +132,11 @@ Dataset Dataset::map(std::vector<Transform> transforms) const {
     throw Error(cat("data set \"", all.info->name, "\": ", transforms[0].name,
                     " needs images, f32 [height, width, channels], but samples are ", all.x.str(), "."));
   auto mapped = std::make_shared<View>(all);
+  for (const Transform& transform : transforms)
+    if (has_pixel_targets(all.x, all.y) && transform.moves && !transform.to_targets)
+      throw Error(cat("data set \"", all.info->name, "\": ", transform.name, " moves pixels, and its targets, ",
+                      all.y.str(),
+                      ", are of each pixel. Give it to_targets, which moves them alike, or moves = false."));
   for (Transform& transform : transforms) {
     if (!transform.apply) throw Error(cat("data set: transform \"", transform.name, "\" has no function."));
     mapped->transforms.push_back(std::move(transform));
@@ -127,6 +169,32 @@ Dataset Dataset::subset(std::vector<std::int64_t> indices) const {
   return Dataset(all.choose(std::move(indices)));
 }
 
+Dataset Dataset::with_classes(const std::vector<std::string>& classes) const {
+  const View& all = view("with_classes");
+  const std::vector<std::string>& own = all.info->classes;
+  if (all.y != TensorType{i32, {}} || own.empty())
+    throw Error(cat("data set \"", all.info->name, "\": its targets, ", all.y.str(), ", have no names of classes."));
+  if (own == classes) return *this;
+  std::vector<std::int32_t> numbers;
+  for (const std::string& name : own) {
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end())
+      throw Error(cat("data set \"", all.info->name, "\" has a class \"", name,
+                      "\" that is none of those wanted. It has ", some_quoted(own), "; wanted are ",
+                      some_quoted(classes), "."));
+    numbers.push_back(static_cast<std::int32_t>(found - classes.begin()));
+  }
+  auto changed = std::make_shared<View>(all);
+  if (!all.relabel.empty())
+    for (std::int32_t& number : changed->relabel) number = numbers[static_cast<std::size_t>(number)];
+  else
+    changed->relabel = std::move(numbers);
+  Info info = *all.info;
+  info.classes = classes;
+  changed->info = std::make_shared<const Info>(std::move(info));
+  return Dataset(std::shared_ptr<const View>(std::move(changed)));
+}
+
 std::pair<Dataset, Dataset> Dataset::split(double share, std::int64_t seed) const {
   if (!(share >= 0 && share <= 1)) throw Error(cat("split: expected a share from 0 to 1, got ", share, "."));
   std::vector<std::int64_t> order = permutation(size(), Random(static_cast<std::uint64_t>(seed), 0, kSplitStream));
@@ -151,6 +219,13 @@ void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, 
   check_index(*all.info, index, all.size());
   const std::int64_t place = all.at(index);
   all.source->read(place, x, y);
+  if (!all.relabel.empty()) {
+    const std::int64_t label = integer_at(y, i32, 0);
+    if (label < 0 || label >= std::ssize(all.relabel))
+      throw Error(cat("data set \"", all.info->name, "\": sample ", index, " is of class ", label, ", of ",
+                      all.relabel.size(), "."));
+    std::memcpy(y, &all.relabel[static_cast<std::size_t>(label)], sizeof(std::int32_t));
+  }
   if (all.transforms.empty()) return;
   const Shape& shape = all.x.shape;
   const auto count = static_cast<std::size_t>(shape.numel());
@@ -158,7 +233,18 @@ void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, 
   Image image{{reinterpret_cast<float*>(x), count}, {scratch.data(), count}, shape[0], shape[1], shape[2]};
   // Keyed by the place in the source, so that a sample changes alike in every subset it is in.
   Random random(seed, epoch, static_cast<std::uint64_t>(place));
-  for (const Transform& transform : all.transforms) transform.apply(image, random);
+  std::optional<PixelTargets> targets;
+  const auto moves = [](const Transform& transform) { return static_cast<bool>(transform.to_targets); };
+  if (has_pixel_targets(all.x, all.y) && std::any_of(all.transforms.begin(), all.transforms.end(), moves))
+    targets.emplace(all.y, y);
+  for (const Transform& transform : all.transforms) {
+    Random same = random;
+    transform.apply(image, random);
+    if (!targets || !transform.to_targets) continue;
+    Image moved = targets->image();
+    transform.to_targets(moved, same);
+  }
+  if (targets) targets->store();
 }
 
 }  // namespace varve::data

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "varve/error.h"
+#include "varve/version.h"
 
 namespace varve::data {
 namespace {
@@ -81,7 +82,8 @@ void transfer(const std::string& url, const std::string& path,
   set(CURLOPT_CONNECTTIMEOUT, 20L);
   set(CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes a second, for so many seconds: the other side is gone
   set(CURLOPT_LOW_SPEED_TIME, 60L);
-  set(CURLOPT_USERAGENT, "varve/" VARVE_VERSION);
+  const std::string agent = std::string("varve/") + version();
+  set(CURLOPT_USERAGENT, agent.c_str());
   const CURLcode code = curl.perform(handle.get());
   if (code != CURLE_OK) throw Error(words[0] != '\0' ? words.data() : curl.strerror(code));
   if (std::fclose(file.release()) != 0) throw Error("\"" + path + "\" could not be written: is the disk full?");

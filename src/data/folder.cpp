@@ -3,18 +3,13 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "data/lists.h"
 #include "data/pixels.h"
 
 namespace varve::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_picture(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
 
 bool hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
@@ -38,18 +33,26 @@ class FolderSource : public Source {
       }
       const auto begin = std::ssize(files_);
       for (const fs::directory_entry& entry : fs::directory_iterator(path / name)) {
-        if (!is_picture(entry.path()) || hidden(entry.path())) continue;
-        // Reading a pipe would wait for ever.
-        if (!entry.is_regular_file())
-          throw Error(cat('"', entry.path().string(),
-                          "\" is not a file but a pipe, a device, a folder or a link that leads nowhere: remove it."));
-        files_.push_back(entry.path().string());
+        if (hidden(entry.path())) continue;
+        const bool read = entry.is_regular_file() && has_picture_name(entry.path().string());
+        (read ? files_ : skipped_).push_back(entry.path().string());
       }
       std::sort(files_.begin() + begin, files_.end());
       labels_.resize(files_.size(), static_cast<std::int32_t>(found - classes.begin()));
     }
-    if (files_.empty()) throw Error(cat('"', path.string(), "\": no .jpg, .jpeg or .png files in its folders."));
+    std::sort(skipped_.begin(), skipped_.end());
+    if (files_.empty())
+      throw Error(cat('"', path.string(), "\": no pictures that can be read in its folders.", asides()));
   }
+
+  // A class that nothing can be learnt of would be an output for nothing.
+  void check_classes(const fs::path& path, const std::vector<std::string>& classes) const {
+    for (std::size_t i = 0; i < classes.size(); ++i)
+      if (std::find(labels_.begin(), labels_.end(), static_cast<std::int32_t>(i)) == labels_.end())
+        throw Error(
+            cat('"', (path / classes[i]).string(), "\": the class has no pictures that can be read.", asides()));
+  }
+  const std::vector<std::string>& skipped() const { return skipped_; }
 
   std::int64_t size() const override { return std::ssize(files_); }
   TensorType x() const override { return {f32, {options_.height, options_.width, options_.channels}}; }
@@ -62,8 +65,10 @@ class FolderSource : public Source {
   }
 
  private:
+  std::string asides() const { return skipped_.empty() ? "" : cat(" Skipped: ", some_quoted(skipped_), "."); }
+
   FolderOptions options_;
-  std::vector<std::string> files_;
+  std::vector<std::string> files_, skipped_;
   std::vector<std::int32_t> labels_;
 };
 
@@ -86,12 +91,15 @@ Splits read_folder(const fs::path& path, const FolderOptions& options) {
   if (!fs::is_directory(path)) throw Error(cat('"', path.string(), "\" is not a folder of pictures."));
   const bool parted = fs::is_directory(path / "train");
   const fs::path train = parted ? path / "train" : path;
-  const Info info = {.name = fs::absolute(path).lexically_normal().filename().string(), .classes = folders_in(train)};
+  Info info = {.name = fs::absolute(path).lexically_normal().filename().string(), .classes = folders_in(train)};
   if (info.classes.empty()) {
     throw Error(cat('"', train.string(), "\" has no folders: expected one for each class, with pictures in it."));
   }
   const auto part = [&](const fs::path& from) {
-    return Dataset(std::make_shared<FolderSource>(options, from, info.classes), info);
+    const auto source = std::make_shared<FolderSource>(options, from, info.classes);
+    if (from == train) source->check_classes(from, info.classes);
+    info.skipped = source->skipped();
+    return Dataset(source, info);
   };
   Splits splits = {.train = part(train)};
   const fs::path validation = fs::is_directory(path / "val") ? path / "val" : path / "validation";

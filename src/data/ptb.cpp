@@ -85,9 +85,9 @@ class Encoder {
     for (const std::string& word : reserved) counts.erase(word);
     std::vector<std::string> words = reserved;
     for (std::string& word : by_frequency(counts)) words.push_back(std::move(word));
-    for (std::size_t i = 0; i < words.size(); ++i) ids_.emplace(words[i], static_cast<std::int32_t>(i));
-    vocabulary_ = std::make_shared<const Vocabulary>(std::move(words));
+    use(std::make_shared<const Vocabulary>(std::move(words)));
   }
+  explicit Encoder(const std::shared_ptr<const Vocabulary>& given) { use(given); }
   const std::shared_ptr<const Vocabulary>& vocabulary() const { return vocabulary_; }
   std::vector<std::int32_t> operator()(std::span<const std::string> words) const {
     std::vector<std::int32_t> ids;
@@ -100,9 +100,20 @@ class Encoder {
   }
 
  private:
+  void use(const std::shared_ptr<const Vocabulary>& vocabulary) {
+    vocabulary_ = vocabulary;
+    const std::vector<std::string>& words = vocabulary->words();
+    for (std::size_t i = 0; i < words.size(); ++i) ids_.emplace(words[i], static_cast<std::int32_t>(i));
+  }
+
   std::unordered_map<std::string, std::int32_t> ids_;
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
+
+Encoder encoder_for(const TextOptions& options, const std::vector<std::string>& training,
+                    const std::vector<std::string>& reserved) {
+  return options.vocabulary ? Encoder(options.vocabulary) : Encoder(training, reserved);
+}
 
 }  // namespace
 
@@ -111,7 +122,7 @@ Splits ptb(const TextOptions& options) {
   const auto words = [](const char* part) { return words_of(load_text(local_path(cat("ptb/ptb.", part, ".txt")))); };
   const std::vector<std::string> training = words("train");
   // Windows are never padded, so id 0 is free for the end of a line, and the vocabulary has its usual 10,000 words.
-  const Encoder encode(training, {"<eos>", "<unk>"});
+  const Encoder encode = encoder_for(options, training, {"<eos>", "<unk>"});
   const Info info = {.name = "ptb", .classes = encode.vocabulary()->words(), .vocabulary = encode.vocabulary()};
   const auto part = [&](const std::vector<std::string>& text, const char* name) {
     return Dataset(std::make_shared<WindowSource>(encode(text), options, cat("ptb, ", name)), info);
@@ -125,7 +136,7 @@ Splits characters(const std::string& path, const TextOptions& options) {
   const std::vector<std::string> text = characters_of(load_text(path));
   const std::size_t split = text.size() - text.size() / 10;
   const std::vector<std::string> training(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(split));
-  const Encoder encode(training, {"<pad>", "<unk>"});
+  const Encoder encode = encoder_for(options, training, {"<pad>", "<unk>"});
   const Info info = {.name = path, .classes = encode.vocabulary()->words(), .vocabulary = encode.vocabulary()};
   const std::string what = cat('"', path, '"');
   return {.train = Dataset(std::make_shared<WindowSource>(encode(training), options, what + ", train"), info),

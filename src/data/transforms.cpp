@@ -101,7 +101,11 @@ void shift(Image& image, std::int64_t down, std::int64_t right) {
   }
 }
 
-void resample(Image& image, const Turn& from) {
+namespace {
+
+// Calls put(y, x, out) for each pixel `out`, with the place that it comes from.
+template <class Put>
+void each_source(Image& image, const Turn& from, const Put& put) {
   std::copy(image.pixels.begin(), image.pixels.end(), image.scratch.begin());
   const double middle_row = static_cast<double>(image.height - 1) / 2;
   const double middle_column = static_cast<double>(image.width - 1) / 2;
@@ -110,72 +114,110 @@ void resample(Image& image, const Turn& from) {
     const double down = static_cast<double>(row) - middle_row;
     for (std::int64_t column = 0; column < image.width; ++column, out += image.channels) {
       const double right = static_cast<double>(column) - middle_column;
-      blend(image, middle_row + from.down_down * down + from.down_right * right,
-            middle_column + from.right_down * down + from.right_right * right, out);
+      put(middle_row + from.down_down * down + from.down_right * right,
+          middle_column + from.right_down * down + from.right_right * right, out);
     }
   }
 }
 
+}  // namespace
+
+void resample(Image& image, const Turn& from) {
+  each_source(image, from, [&](double y, double x, float* out) { blend(image, y, x, out); });
+}
+
+void resample_nearest(Image& image, const Turn& from) {
+  each_source(image, from, [&](double y, double x, float* out) {
+    const double row = std::floor(y + 0.5), column = std::floor(x + 0.5);
+    const bool inside =
+        row >= 0 && row < static_cast<double>(image.height) && column >= 0 && column < static_cast<double>(image.width);
+    const std::int64_t at =
+        inside ? static_cast<std::int64_t>(row) * image.width + static_cast<std::int64_t>(column) : 0;
+    for (std::int64_t c = 0; c < image.channels; ++c)
+      out[c] = inside ? image.scratch[static_cast<std::size_t>(at * image.channels + c)] : 0.f;
+  });
+}
+
+namespace {
+
+// What moves pixels, and mixes none of them, is done to targets as to images.
+Transform moving(const char* name, const std::function<void(Image&, Random&)>& apply) {
+  return {.name = name, .apply = apply, .to_targets = apply};
+}
+
+template <class TurnOf>
+Transform turning(const char* name, const TurnOf& turn) {
+  return {.name = name,
+          .apply = [turn](Image& image, Random& random) { resample(image, turn(random)); },
+          .to_targets = [turn](Image& targets, Random& random) { resample_nearest(targets, turn(random)); }};
+}
+
+Transform in_place(const char* name, std::function<void(Image&, Random&)> apply) {
+  return {.name = name, .apply = std::move(apply), .to_targets = {}, .moves = false};
+}
+
+}  // namespace
+
 Transform random_crop(std::int64_t padding) {
   check(padding >= 0 && padding <= kMostPixels, "random_crop", "a padding of 0 pixels or more",
         static_cast<double>(padding));
-  return {"crop", [padding](Image& image, Random& random) {
-            const std::int64_t down = random.integer(2 * padding + 1) - padding;
-            const std::int64_t right = random.integer(2 * padding + 1) - padding;
-            shift(image, down, right);
-          }};
+  return moving("crop", [padding](Image& image, Random& random) {
+    const std::int64_t down = random.integer(2 * padding + 1) - padding;
+    const std::int64_t right = random.integer(2 * padding + 1) - padding;
+    shift(image, down, right);
+  });
 }
 
 Transform random_flip() {
-  return {"flip", [](Image& image, Random& random) {
-            if (random.chance(0.5)) flip(image);
-          }};
+  return moving("flip", [](Image& image, Random& random) {
+    if (random.chance(0.5)) flip(image);
+  });
 }
 
 Transform random_rotate(double degrees) {
   check(within(degrees, 0, 360), "random_rotate", "0 to 360 degrees", degrees);
-  return {"rotate", [degrees](Image& image, Random& random) {
-            const double angle = random.uniform(-degrees, degrees) * std::numbers::pi / 180;
-            const double c = std::cos(angle), s = std::sin(angle);
-            resample(image, {c, s, -s, c});
-          }};
+  return turning("rotate", [degrees](Random& random) {
+    const double angle = random.uniform(-degrees, degrees) * std::numbers::pi / 180;
+    const double c = std::cos(angle), s = std::sin(angle);
+    return Turn{c, s, -s, c};
+  });
 }
 
 Transform random_scale(double low, double high) {
   check(within(low, 0.01, 100), "random_scale", "a low factor of 0.01 to 100", low);
   check(within(high, low, 100), "random_scale", "a high factor from the low one to 100", high);
-  return {"scale", [low, high](Image& image, Random& random) {
-            const double back = 1 / random.uniform(low, high);
-            resample(image, {back, 0, 0, back});
-          }};
+  return turning("scale", [low, high](Random& random) {
+    const double back = 1 / random.uniform(low, high);
+    return Turn{back, 0, 0, back};
+  });
 }
 
 Transform cutout(std::int64_t size) {
   check(size >= 0 && size <= kMostPixels, "cutout", "a size of 0 pixels or more", static_cast<double>(size));
-  return {"cutout", [size](Image& image, Random& random) {
-            const std::int64_t row = random.integer(image.height), column = random.integer(image.width);
-            erase_square(image, row - size / 2, column - size / 2, size);
-          }};
+  return in_place("cutout", [size](Image& image, Random& random) {
+    const std::int64_t row = random.integer(image.height), column = random.integer(image.width);
+    erase_square(image, row - size / 2, column - size / 2, size);
+  });
 }
 
 Transform jitter(double brightness, double contrast) {
   check(within(brightness, 0, 1), "jitter", "a brightness of 0 to 1", brightness);
   check(within(contrast, 0, 1), "jitter", "a contrast of 0 to 1", contrast);
-  return {"jitter", [brightness, contrast](Image& image, Random& random) {
-            const double bright = random.uniform(1 - brightness, 1 + brightness);
-            const double apart = random.uniform(1 - contrast, 1 + contrast);
-            const double mean = bright * std::accumulate(image.pixels.begin(), image.pixels.end(), 0.0) /
-                                std::max(1.0, static_cast<double>(image.pixels.size()));
-            const auto scale = static_cast<float>(bright * apart), offset = static_cast<float>(mean - apart * mean);
-            for (float& pixel : image.pixels) pixel = std::clamp(pixel * scale + offset, 0.f, 1.f);
-          }};
+  return in_place("jitter", [brightness, contrast](Image& image, Random& random) {
+    const double bright = random.uniform(1 - brightness, 1 + brightness);
+    const double apart = random.uniform(1 - contrast, 1 + contrast);
+    const double mean = bright * std::accumulate(image.pixels.begin(), image.pixels.end(), 0.0) /
+                        std::max(1.0, static_cast<double>(image.pixels.size()));
+    const auto scale = static_cast<float>(bright * apart), offset = static_cast<float>(mean - apart * mean);
+    for (float& pixel : image.pixels) pixel = std::clamp(pixel * scale + offset, 0.f, 1.f);
+  });
 }
 
 Transform noise(double deviation) {
   check(within(deviation, 0, 1e6), "noise", "a deviation of 0 or more", deviation);
-  return {"noise", [deviation](Image& image, Random& random) {
-            for (float& pixel : image.pixels) pixel += static_cast<float>(deviation * random.normal());
-          }};
+  return in_place("noise", [deviation](Image& image, Random& random) {
+    for (float& pixel : image.pixels) pixel += static_cast<float>(deviation * random.normal());
+  });
 }
 
 Transform normalize(std::vector<double> mean, std::vector<double> deviation) {
@@ -184,9 +226,9 @@ Transform normalize(std::vector<double> mean, std::vector<double> deviation) {
         cat("normalize: expected as many means as deviations, got ", mean.size(), " and ", deviation.size(), "."));
   for (const double value : mean) check(within(value, -1e30, 1e30), "normalize", "a finite mean", value);
   for (const double value : deviation) check(within(value, 1e-30, 1e30), "normalize", "a deviation above 0", value);
-  return {"normalize", [mean = std::move(mean), deviation = std::move(deviation)](Image& image, Random&) {
-            standardize(image, mean, deviation);
-          }};
+  return in_place("normalize", [mean = std::move(mean), deviation = std::move(deviation)](Image& image, Random&) {
+    standardize(image, mean, deviation);
+  });
 }
 
 }  // namespace varve::data

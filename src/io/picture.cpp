@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/files.h"
@@ -19,6 +20,26 @@ void check_size(std::int64_t height, std::int64_t width, std::size_t bytes, std:
         cat(source, ": the picture is ", height, "×", width, " pixels; at most ", kMostPixels, " are allowed."));
   if (static_cast<std::uint64_t>(height * width / pixels_a_byte) > bytes)
     throw Error(cat(source, ": ", height, "×", width, " pixels cannot be in a file of ", bytes, " bytes."));
+}
+
+Picture upright(Picture picture, int orientation) {
+  if (orientation < 2 || orientation > 8) return picture;
+  const bool turned = orientation >= 5;  // rows become columns
+  const std::int64_t height = turned ? picture.width : picture.height, width = turned ? picture.height : picture.width;
+  Picture result{.height = height, .width = width, .channels = picture.channels, .pixels = {}};
+  result.pixels.resize(picture.pixels.size());
+  // Which ends of the file's rows and columns are the top and the left.
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  std::uint8_t* to = result.pixels.data();
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x, to += picture.channels) {
+      std::int64_t row = turned ? x : y, column = turned ? y : x;
+      if (from_bottom) row = picture.height - 1 - row;
+      if (from_right) column = picture.width - 1 - column;
+      std::copy_n(picture.pixels.data() + (row * picture.width + column) * picture.channels, picture.channels, to);
+    }
+  return result;
 }
 
 void check_picture(const Picture& picture, const std::string& source) {
@@ -114,7 +135,24 @@ Picture decode_picture(const void* data, std::size_t bytes, const std::string& n
   };
   if (begins({0xFF, 0xD8, 0xFF})) return with_channels(io::decode_jpeg(file, source), channels);
   if (begins({0x89, 'P', 'N', 'G'})) return with_channels(io::decode_png(file, source), channels);
-  throw Error(cat(source, ": neither a JPEG nor a PNG picture."));
+  if (begins({'G', 'I', 'F', '8'})) return with_channels(io::decode_gif(file, source), channels);
+  if (begins({'B', 'M'})) return with_channels(io::decode_bmp(file, source), channels);
+  if (begins({'R', 'I', 'F', 'F'}) && bytes > 12 && std::memcmp(file.data() + 8, "WEBP", 4) == 0) {
+#ifdef VARVE_HAS_WEBP
+    return with_channels(io::decode_webp(file, source), channels);
+#else
+    throw Error(cat(source, ": WebP pictures cannot be read: this build is without libwebp."));
+#endif
+  }
+  throw Error(cat(source, ": none of the pictures that can be read: JPEG, PNG, WebP, GIF, BMP."));
+}
+
+bool has_picture_name(const std::string& path) {
+  const std::size_t dot = path.find_last_of("./");
+  if (dot == std::string::npos || path[dot] != '.') return false;
+  std::string ending = path.substr(dot + 1);
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return std::find(io::kPictureEndings.begin(), io::kPictureEndings.end(), ending) != io::kPictureEndings.end();
 }
 
 Picture load_picture(const std::string& path, int channels) {

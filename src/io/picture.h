@@ -1,20 +1,38 @@
 // What the readers of picture formats share.
 #pragma once
 
+#include <array>
 #include <csetjmp>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "varve/io.h"
 
 namespace varve::io {
 
+inline constexpr std::array kPictureEndings = std::to_array<std::string_view>({
+    "jpg",
+    "jpeg",
+    "png",
+    "bmp",
+    "gif",
+#ifdef VARVE_HAS_WEBP
+    "webp",
+#endif
+});
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 
 // Grey or colour, 8 bits, as the file has it. Throw Error that begins with `source`.
 Picture decode_jpeg(std::span<const std::byte> file, const std::string& source);
 Picture decode_png(std::span<const std::byte> file, const std::string& source);
+Picture decode_bmp(std::span<const std::byte> file, const std::string& source);
+Picture decode_gif(std::span<const std::byte> file, const std::string& source);
+Picture decode_webp(std::span<const std::byte> file, const std::string& source);
+
+// As EXIF numbers the ways to hold a camera, 1 to 8; 1: upright, and whatever else a file may say.
+Picture upright(Picture picture, int orientation);
 
 // Throws when there are no pixels or too many, or more than `bytes` of file could hold at `pixels_a_byte`.
 void check_size(std::int64_t height, std::int64_t width, std::size_t bytes, std::int64_t pixels_a_byte,

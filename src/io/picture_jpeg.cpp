@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>  // before jpeglib.h, which uses it and does not include it
 #include <cstdlib>
+#include <cstring>
 
 #include <jpeglib.h>
 
@@ -65,11 +66,40 @@ void inks_to_colour(const std::uint8_t* inks, std::uint8_t* colour, std::int64_t
   }
 }
 
+// How the camera was held, as a block of EXIF says: an entry of the first table of a TIFF file. 1 where it says
+// nothing.
+int exif_orientation(std::span<const unsigned char> block) {
+  constexpr std::size_t kHeader = 6;  // "Exif" and two zeros
+  if (block.size() < kHeader + 8 || std::memcmp(block.data(), "Exif\0\0", kHeader) != 0) return 1;
+  const std::span<const unsigned char> tiff = block.subspan(kHeader);
+  const bool big = tiff[0] == 'M';
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    std::uint32_t value = 0;
+    if (at > tiff.size() || tiff.size() - at < bytes) return value;
+    for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | tiff[at + (big ? i : bytes - 1 - i)];
+    return value;
+  };
+  const std::size_t table = number(4, 4), entries = number(table, 2);
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::size_t entry = table + 2 + 12 * i;
+    if (entry > tiff.size()) break;
+    if (number(entry, 2) == 0x0112) return static_cast<int>(number(entry + 8, 2));
+  }
+  return 1;
+}
+
+int orientation_of(const jpeg_decompress_struct& info) {
+  for (const jpeg_marker_struct* marker = info.marker_list; marker != nullptr; marker = marker->next)
+    if (const int found = exif_orientation({marker->data, marker->data_length}); found != 1) return found;
+  return 1;
+}
+
 void read_header(JpegDecoder& decoder, std::span<const std::byte> file) {
   jpeg_decompress_struct& info = decoder.info;
   jpeg_create_decompress(&info);
   info.progress = &decoder.progress;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_save_markers(&info, JPEG_APP0 + 1, 0xFFFF);  // where EXIF is
   jpeg_read_header(&info, TRUE);
   const bool inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = info.num_components == 1 ? JCS_GRAYSCALE : inks ? JCS_CMYK : JCS_RGB;
@@ -101,9 +131,10 @@ Picture decode_jpeg(std::span<const std::byte> file, const std::string& source) 
                   .channels = info.out_color_space == JCS_GRAYSCALE ? 1 : 3,
                   .pixels = {}};
   picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * picture.channels));
+  const int orientation = orientation_of(info);
   std::vector<std::uint8_t> line(static_cast<std::size_t>(picture.width) * 4);
   if (!survives(decoder.out, [&] { read_rows(decoder.info, picture, line.data()); })) fail();
-  return picture;
+  return upright(std::move(picture), orientation);
 }
 
 }  // namespace varve::io

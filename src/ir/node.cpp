@@ -3,7 +3,7 @@
 namespace varve::ir {
 namespace {
 
-std::atomic<std::uint64_t> next_id{1};
+std::atomic<std::uint64_t> newest_id{0};
 thread_local Origin current_origin;
 
 OpRecord leaf(const char* name, const char* doc) {
@@ -30,6 +30,8 @@ const OpRecord& constant_op() {
   return record;
 }
 
+std::uint64_t next_id() { return newest_id.load(std::memory_order_relaxed) + 1; }
+
 Node::~Node() {
   // Inputs that only this node held are unlinked one by one, not by recursion.
   static thread_local std::vector<NodePtr>* pending = nullptr;
@@ -50,7 +52,7 @@ Node::~Node() {
 
 NodePtr make_node(const OpRecord& op, std::vector<Value> inputs, Attrs attrs, std::vector<TensorType> types) {
   auto node = std::make_shared<Node>();
-  node->id = next_id.fetch_add(1, std::memory_order_relaxed);
+  node->id = newest_id.fetch_add(1, std::memory_order_relaxed) + 1;
   node->op = &op;
   node->attrs = std::move(attrs);
   node->inputs = std::move(inputs);

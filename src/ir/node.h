@@ -20,6 +20,7 @@ namespace varve::ir {
 
 struct Graph;
 struct Node;
+class Lineage;
 using NodePtr = std::shared_ptr<Node>;
 
 struct Value {
@@ -55,7 +56,7 @@ struct Slot {
   std::shared_ptr<const Array> value_;
 };
 
-struct Node {
+struct Node : std::enable_shared_from_this<Node> {
   std::uint64_t id = 0;  // grows with every node made, so inputs have smaller ids
   const OpRecord* op = nullptr;
   Attrs attrs;
@@ -74,6 +75,20 @@ struct Node {
   ~Node();  // iterative: a chain of a million nodes does not overflow the stack
 
   bool is(const char* name) const { return op->name == name; }
+
+  // What it was computed from when its inputs are gone, or null: nothing that a gradient could be asked of.
+  std::shared_ptr<const Lineage> lineage() const {
+    return has_lineage_.load(std::memory_order_acquire) ? std::atomic_load(&lineage_) : nullptr;
+  }
+  void set_lineage(std::shared_ptr<const Lineage> lineage) {
+    const bool is_one = lineage != nullptr;
+    if (is_one || has_lineage_) std::atomic_store(&lineage_, std::move(lineage));
+    has_lineage_.store(is_one, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> has_lineage_{false};
+  std::shared_ptr<const Lineage> lineage_;
 };
 
 // Checks nothing: shape rules have run. Sets id, slots and origin.
@@ -82,6 +97,8 @@ NodePtr constant_node(std::shared_ptr<const Array> array);
 NodePtr input_node(const TensorType& type, const std::string& name);
 // A copy with other inputs (a pass rewriting its neighbours); types, origin and regions stay.
 NodePtr with_inputs(const Node& node, std::vector<Value> inputs);
+
+std::uint64_t next_id();  // every node made from now on has this id or a larger one
 
 const OpRecord& input_op();     // a program's argument or variable
 const OpRecord& constant_op();  // a value known already: slots[0] holds it

@@ -1,3 +1,4 @@
+#include <mutex>
 #include <utility>
 
 #include "nn/state.h"
@@ -26,6 +27,16 @@ Error too_late(const std::string& where, const std::string& variable) {
                "  Call model.build({…}) with the shape of a sample, or run one batch, before compile.");
 }
 
+std::recursive_mutex& making_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+void set_wide(Module::State& tree) {
+  tree.wide = true;
+  for (const auto& [name, child] : tree.children) set_wide(*child);
+}
+
 bool holds(const Module::State& tree, const Module::State* wanted) {
   if (&tree == wanted) return true;
   for (const auto& [name, child] : tree.children)
@@ -42,11 +53,11 @@ Module::State::Entry* Module::State::find(const std::string& variable) {
 }
 
 void Module::State::first_call(const Module& module, const Tensor& x) {
-  called = true;
   kind = module.kind();
   if (x.rank() > 0) sample = Shape(std::vector<std::int64_t>(x.shape().begin() + 1, x.shape().end()));
   dtype = x.dtype();
   apply_patterns();
+  called = true;
 }
 
 Module::Module() : state_(std::make_shared<State>()) {}
@@ -57,7 +68,11 @@ std::string Module::where() const {
 }
 
 Tensor Module::operator()(const Tensor& x, Mode mode) {
+  // The first call makes variables: one thread at a time, whatever part of a model it calls.
+  std::unique_lock<std::recursive_mutex> making;
+  if (!state_->called) making = std::unique_lock(making_mutex());
   const Frame frame(state_->name);
+  const Wide wide(state_->wide);
   if (!x.defined()) throw Error(where() + ": the input is an undefined Tensor.");
   Tensor y;
   try {
@@ -91,6 +106,7 @@ void Module::build(const Shape& sample, const BuildOptions& options) {
     batch.push_back(size);
   }
   {
+    if (options.dtype == f64) set_wide(*state_);
     const DryRun dry(options.seed);
     (*this)(zeros(batch, options.dtype), Mode::infer);
   }
@@ -132,16 +148,18 @@ Variable Module::parameter(const std::string& name, const Shape& shape, const In
   }
   if (tracing()) throw too_late(where(), name);
   const std::string path = join_path(Frame::current() ? Frame::current()->path() : state_->name, name);
-  const Tensor values = initial(shape, options.fans, {.seed = DryRun::seed(), .stream = path});
+  const Tensor values =
+      initial(shape, options.fans, {.seed = DryRun::seed(), .stream = path, .dtype = Wide::current() ? f64 : f32});
   if (values.shape() != shape)
     throw Error(where() + ": the initialiser of '" + name + "' gave shape " + values.shape().str() + " for " +
                 shape.str() + ".");
-  const Variable variable(path, values.eval());
+  const Variable variable(path, (Wide::current() ? values.to(f64) : values).eval());
   state_->variables.push_back({name, variable, true, options.foreign, false});
   return variable;
 }
 
-Variable Module::buffer(const std::string& name, const Tensor& initial) {
+Variable Module::buffer(const std::string& name, const Tensor& given) {
+  const Tensor initial = Wide::current() && is_floating(given.dtype()) ? given.to(f64) : given;
   State::Entry* made = state_->find(name);
   // Another build may give what is carried another batch size.
   const bool again = made && made->carried && made->variable.type() != initial.type() && DryRun::building();

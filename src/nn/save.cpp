@@ -191,7 +191,8 @@ void Module::save(const std::string& path, const SaveOptions& options) const {
       continue;
     }
     Tensor value = weight.variable;
-    if (weight.parameter && is_floating(value.dtype())) value = value.to(options.dtype);
+    const bool kept = value.dtype() == f64 && options.dtype == f32;  // f32 is what nobody asked for
+    if (weight.parameter && is_floating(value.dtype()) && !kept) value = value.to(options.dtype);
     file.tensors.emplace_back(weight.path, options.pytorch ? to_foreign(value, weight.foreign) : value);
     const std::string second = options.pytorch ? second_bias(weight.path) : "";
     if (!second.empty() && !has_path(weights, second))

@@ -9,6 +9,7 @@ namespace {
 thread_local const Frame* current_frame = nullptr;
 thread_local const DryRun* current_dry_run = nullptr;
 thread_local DType current_precision = f32;
+thread_local bool currently_wide = false;
 
 struct Flattened {
   std::weak_ptr<ir::Node> node;
@@ -40,7 +41,14 @@ Precision::Precision(DType dtype) : saved_(current_precision) {
 }
 Precision::~Precision() { current_precision = saved_; }
 DType Precision::current() { return current_precision; }
-Tensor compute_type(const Tensor& x) { return is_floating(x.dtype()) ? x.to(current_precision) : x; }
+Tensor compute_type(const Tensor& x) {
+  const bool wide = currently_wide && current_precision == f32;
+  return is_floating(x.dtype()) ? x.to(wide ? f64 : current_precision) : x;
+}
+
+Wide::Wide(bool wide) : saved_(currently_wide) { currently_wide = currently_wide || wide; }
+Wide::~Wide() { currently_wide = saved_; }
+bool Wide::current() { return currently_wide; }
 
 void note_flattened(const Tensor& flat, const Shape& image) {
   std::erase_if(flattened, [](const Flattened& known) { return known.node.expired(); });

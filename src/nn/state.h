@@ -1,6 +1,7 @@
 // What copies of a module share, and what stands between a call and the modules around it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,12 +32,13 @@ struct Module::State {
   std::vector<std::pair<std::string, std::shared_ptr<State>>> children;
   std::vector<Entry> variables;
   bool learns_size = false;
-  bool called = false;
-  std::vector<Pattern> patterns;  // freeze() and unfreeze() in order: variables may be made after them
+  std::atomic<bool> called = false;  // then its variables are made, and threads may call it side by side
+  std::vector<Pattern> patterns;     // freeze() and unfreeze() in order: variables may be made after them
 
   // Of the first batch, or of build(): what summarize() runs.
   Shape sample = {};
   DType dtype = f32;
+  bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 
   Entry* find(const std::string& variable);
   void first_call(const Module& module, const Tensor& x);  // it has made its variables
@@ -87,6 +89,19 @@ class DryRun {
   bool building_;
   std::int64_t seed_;
   const DryRun* outer_;
+};
+
+// While one is alive, module calls on this thread make and compute with f64. Those inside it inherit it.
+class Wide {
+ public:
+  explicit Wide(bool wide);
+  ~Wide();
+  Wide(const Wide&) = delete;
+  Wide& operator=(const Wide&) = delete;
+  static bool current();
+
+ private:
+  bool saved_;
 };
 
 // Which tensors of this thread are flattened images [H, W, C]: PyTorch flattens [C, H, W], so the weights of a dense

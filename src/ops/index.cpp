@@ -100,6 +100,21 @@ std::vector<TensorType> one_hot_shape(const Call& call) {
   return {{call.attrs.dtype("dtype"), shape}};
 }
 
+// ---- positions
+
+Positions positions(const Call& call, int input, std::int64_t size, int axis) {
+  return {input, size, cat(call.op.name, ": index out of range [0, ", size, ") along axis ", axis, ".")};
+}
+Positions along_axis(const Call& call) {
+  const int axis = axis_of(call);
+  return positions(call, 1, call.in[0].shape[axis], axis);
+}
+Positions table_rows(const Call& call) { return positions(call, 1, call.in[0].shape[0], 0); }
+Positions table_grad_rows(const Call& call) { return positions(call, 1, call.attrs.integer("rows"), 0); }
+Positions classes(const Call& call) {
+  return positions(call, 0, call.attrs.integer("classes"), call.in[0].shape.rank());
+}
+
 // ---- costs: only the elements that are touched move
 
 double bytes_of(const TensorType& type) { return static_cast<double>(type.bytes()); }
@@ -157,7 +172,8 @@ const OpDef gather_op = define({.name = "gather",
                                 .arity = 2,
                                 .shape = gather_shape,
                                 .gradient = gather_vjp,
-                                .cost = reading_cost});
+                                .cost = reading_cost,
+                                .positions = along_axis});
 const OpDef scatter_add_op = define({.name = "scatter_add",
                                      .doc = "x with slices of updates added along an axis, at indices.",
                                      .family = "index",
@@ -165,6 +181,7 @@ const OpDef scatter_add_op = define({.name = "scatter_add",
                                      .shape = scatter_shape,
                                      .gradient = scatter_vjp,
                                      .cost = adding_cost,
+                                     .positions = along_axis,
                                      .in_place = {{0, 0}}});
 const OpDef take_op = define({.name = "take_along_axis",
                               .doc = "One element of x along an axis for each index.",
@@ -172,7 +189,8 @@ const OpDef take_op = define({.name = "take_along_axis",
                               .arity = 2,
                               .shape = take_shape,
                               .gradient = take_vjp,
-                              .cost = reading_cost});
+                              .cost = reading_cost,
+                              .positions = along_axis});
 const OpDef put_op = define({.name = "put_along_axis_add",
                              .doc = "x with one update added along an axis for each index.",
                              .family = "index",
@@ -180,6 +198,7 @@ const OpDef put_op = define({.name = "put_along_axis_add",
                              .shape = put_shape,
                              .gradient = put_vjp,
                              .cost = adding_cost,
+                             .positions = along_axis,
                              .in_place = {{0, 0}}});
 const OpDef embedding_op = define({.name = "embedding",
                                    .doc = "Rows of a table [V, D] at indices.",
@@ -188,7 +207,8 @@ const OpDef embedding_op = define({.name = "embedding",
                                    .shape = embedding_shape,
                                    .gradient = embedding_vjp,
                                    .decompose = embedding_by_gather,
-                                   .cost = reading_cost});
+                                   .cost = reading_cost,
+                                   .positions = table_rows});
 const OpDef embedding_grad_op = define({.name = "embedding_grad",
                                         .doc = "Gradient of a table: rows of dy summed by index.",
                                         .family = "index",
@@ -196,12 +216,14 @@ const OpDef embedding_grad_op = define({.name = "embedding_grad",
                                         .shape = embedding_grad_shape,
                                         .gradient = embedding_grad_vjp,
                                         .decompose = embedding_grad_by_scatter,
-                                        .cost = embedding_grad_cost});
+                                        .cost = embedding_grad_cost,
+                                        .positions = table_grad_rows});
 const OpDef one_hot_op = define({.name = "one_hot",
                                  .doc = "1 at the index and 0 elsewhere, along a new last axis.",
                                  .family = "index",
                                  .arity = 1,
                                  .shape = one_hot_shape,
+                                 .positions = classes,
                                  .differentiable = false});
 
 // y = table[indices]    table: [V, D]  indices: [..]  dy: [.., D]

@@ -54,6 +54,11 @@ std::vector<TensorType> cross_entropy_grad_shape(const Call& call) {
   return {call.in[0]};
 }
 
+Positions label_positions(const Call& call) {
+  const std::int64_t classes = call.in[0].shape.back();
+  return {1, classes, cat("cross_entropy: a label is out of range [0, ", classes, ").")};
+}
+
 // Largest, exponential, sum, quotient and logarithm: a few operations for each logit.
 Cost cross_entropy_cost(const Call& call, const std::vector<TensorType>& out) {
   Cost cost{5 * static_cast<double>(call.in[0].shape.numel()), static_cast<double>(out[0].bytes())};
@@ -80,7 +85,8 @@ const OpDef cross_entropy_grad_op = define({.name = "softmax_cross_entropy_grad"
                                             .arity = 3,
                                             .shape = cross_entropy_grad_shape,
                                             .decompose = cross_entropy_grad_by_softmax,
-                                            .cost = cross_entropy_cost});
+                                            .cost = cross_entropy_cost,
+                                            .positions = label_positions});
 
 std::vector<Tensor> cross_entropy_vjp(const Vjp& v) {
   return {record(cross_entropy_grad_op.record(), {v.in[0], v.in[1], v.dy})[0], {}};
@@ -93,7 +99,8 @@ const OpDef cross_entropy_op = define({.name = "softmax_cross_entropy",
                                        .shape = cross_entropy_shape,
                                        .gradient = cross_entropy_vjp,
                                        .decompose = cross_entropy_by_log_softmax,
-                                       .cost = cross_entropy_cost});
+                                       .cost = cross_entropy_cost,
+                                       .positions = label_positions});
 
 // ---- elementwise
 

@@ -121,11 +121,22 @@ void check_call(const Kind& kind, const Tensor& x, const std::vector<RecurrentWe
                     options.lengths.type().str(), "."));
 }
 
+// The lengths, checked wherever their values come from: a look-up in 0 … T notes what is out of range.
+Tensor checked_lengths(const Kind& kind, const Tensor& lengths, std::int64_t steps) {
+  if (!lengths.defined()) return {};
+  if (!tracing() && lengths.ready())
+    for (const std::int64_t length : lengths.to(i64).to_vector<std::int64_t>())
+      if (length < 0 || length > steps)
+        throw Error(cat(kind.name, ": a length is out of range [0, ", steps, "], the steps of the sequence. Got ",
+                        length, "."));
+  return gather(arange(steps + 1), lengths.to(i64), 0);
+}
+
 // Each sequence reversed within its own length.
 Tensor reversed(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return flip(x, {0});
   const std::int64_t steps = x.dim(0);
-  const Tensor t = expand_dims(arange(steps), 1), n = expand_dims(minimum(lengths.to(i64), steps), 0);
+  const Tensor t = expand_dims(arange(steps), 1), n = expand_dims(lengths, 0);
   const Tensor from = where(t < n, n - 1 - t, t);  // [T, B]: padding stays where it is
   Shape shape = x.shape();
   const Tensor index = broadcast_to(expand_dims(from, 2), shape);
@@ -151,8 +162,10 @@ CellOutputs run_direction(const Kind& kind, const Tensor& x, const RecurrentWeig
 }
 
 RecurrentResult run(const Kind& kind, const Tensor& x, const std::vector<RecurrentWeights>& layers,
-                    const RecurrentOptions& options) {
-  check_call(kind, x, layers, options);
+                    const RecurrentOptions& given) {
+  check_call(kind, x, layers, given);
+  RecurrentOptions options = given;
+  options.lengths = checked_lengths(kind, given.lengths, x.dim(0));
   RecurrentResult result;
   Tensor y = x;
   const std::size_t directions = options.bidirectional ? 2 : 1;

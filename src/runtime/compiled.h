@@ -9,7 +9,9 @@
 
 #include "backend/device.h"
 #include "compiler/pipeline.h"
+#include "ir/lineage.h"
 #include "runtime/execution.h"
+#include "runtime/positions.h"
 #include "tensor/trace.h"
 #include "varve/compile.h"
 
@@ -40,13 +42,26 @@ class Program {
  private:
   void make_execution();
   void bind_args(const Tensor* const* args);
+  void check_args(const Tensor* const* args) const;
   void bind_variables();
+  std::shared_ptr<Variable::State> try_to_bind_variables();  // one that must be computed first, or null
+  void bind_variable(std::size_t variable);
+  void let_go();
   void bind_results(std::vector<Tensor>& results);
   void start(std::vector<double>* seconds);
   void finish(std::vector<Tensor>& results);
-  void spoil(const std::string& why);
+  void note_lineage(const Tensor* const* args, std::vector<Tensor>& results);
+  void spoil(const std::string& why, std::size_t steps);  // what the first of its steps write
   Tensor& fresh_result(std::size_t output);
   const void* repacked(std::size_t variable, const void* data);
+
+  struct Saved {
+    std::size_t variable;
+    std::vector<std::byte> bytes;
+  };
+  void choose_saved();
+  void save();
+  bool bring_back(std::size_t variable);
 
   struct Repacked {
     std::shared_ptr<ir::Storage> storage;
@@ -80,10 +95,20 @@ class Program {
   std::string device_;
   int threads_;  // kernels are prepared for a number of threads
   bool deterministic_;
+  bool tiny_;  // works on one thread
   std::shared_ptr<const compiler::Plan> plan_;
   std::shared_ptr<Execution> execution_;
   const void* bound_arena_ = nullptr;
-  std::vector<Repacked> repacked_;             // of variables that the program reads in a private layout
+  std::vector<Repacked> repacked_;       // of variables that the program reads in a private layout
+  std::vector<std::size_t> lock_order_;  // of variables: the same in every program, so that two never wait for each
+                                         // other
+  std::vector<std::unique_lock<std::mutex>> locks_;  // of variables that this run updates
+  std::vector<Tensor> read_;                         // of variables that it only reads
+  std::vector<bool> is_updated_;
+  ir::Lineages lineages_;  // of results
+  PositionChecks checks_;
+  std::vector<Saved> saved_;  // small ones among them, where kernels may still refuse a position: brought back then
+  std::vector<std::uint64_t> checked_;         // versions of variables, plus one
   std::vector<std::vector<Tensor>> recycled_;  // results handed out before, taken again once nobody holds them
 
   backend::Device* where_ = nullptr;
@@ -99,7 +124,7 @@ class Program {
 };
 
 std::shared_ptr<const ir::Array> array_of(const Tensor& tensor);
-// Nobody but this handle sees the memory, and it is ours to write.
+// Nobody but this handle sees the memory, and it is ours to write. Who shared it before has read all he wanted.
 bool exclusive(const Tensor& held);
 
 }  // namespace varve::runtime

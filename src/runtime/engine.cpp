@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "compiler/pipeline.h"
+#include "ir/lineage.h"
 #include "runtime/devices.h"
 #include "runtime/engine.h"
 #include "runtime/execution.h"
@@ -154,6 +155,7 @@ struct CachedProgram {
   std::string key;
   std::shared_ptr<const compiler::Plan> plan;
   std::unique_ptr<Execution> execution;
+  bool tiny = false;
 };
 
 // Least recently used goes first. Arenas are counted: a changing batch size must not pile them up.
@@ -171,10 +173,12 @@ class ProgramCache {
       layouts.back().offset = 0;
     }
     layouts.resize(pending.leaves.size() + pending.scalars.size());
+    const bool tiny = is_tiny(pending.nodes);
+    const Alone alone(tiny);
     auto plan = compiler::compile(graph_of(pending), backend, std::move(layouts));
     if (explains()) print_explanation("lazy", *plan);
     auto execution = std::make_unique<Execution>(plan);
-    order_.push_front({key, std::move(plan), std::move(execution)});
+    order_.push_front({key, std::move(plan), std::move(execution), tiny});
     index_[key] = order_.begin();
     while (order_.size() > kMostPrograms || (order_.size() > 1 && arena_total() > kMostArenaBytes)) {
       index_.erase(order_.back().key);
@@ -217,12 +221,17 @@ bool publish_view(const ir::NodePtr& node) {
   return true;
 }
 
-void detach(const ir::NodePtr& node) {
-  if (node->kept) return;
-  if (GradientScope::current())
-    keep_for_gradient(node);
-  else
-    node->inputs.clear();
+// What was computed needs its inputs no more, unless a gradient is on its way to them.
+void detach(const std::vector<ir::NodePtr>& nodes) {
+  std::vector<ir::NodePtr> done;
+  for (const ir::NodePtr& node : nodes) {
+    if (node->kept) continue;
+    if (GradientScope::current())
+      keep_for_gradient(node);
+    else
+      done.push_back(node);
+  }
+  ir::forget_inputs(done);
 }
 
 void run(const Pending& pending, CachedProgram& program) {
@@ -246,6 +255,7 @@ void run(const Pending& pending, CachedProgram& program) {
     execution.bind_output(static_cast<int>(i), address(*results.back(), device));
   }
   execution.errors().clear();
+  const Alone alone(program.tiny);
   execution.run();
   if (device) {
     device->wait();
@@ -285,13 +295,14 @@ void evaluate(const std::vector<ir::Value>& values) {
   const std::lock_guard lock(ir::graph_mutex());
   runtime::Pending pending = runtime::Collector(values).take();
   // Views first: what they make available is a leaf for the rest.
-  bool viewed = false;
+  std::vector<ir::NodePtr> done;
   for (const ir::NodePtr& node : pending.nodes)
-    if (runtime::publish_view(node)) {
-      viewed = true;
-      runtime::detach(node);
-    }
-  if (viewed) pending = runtime::Collector(values).take();
+    if (runtime::publish_view(node)) done.push_back(node);
+  if (!done.empty()) {
+    runtime::detach(done);
+    done.clear();
+    pending = runtime::Collector(values).take();
+  }
   if (pending.outputs.empty()) return;
   if (pending.nodes.empty()) {  // literals alone are at hand
     for (const ir::NodePtr& scalar : pending.scalars) scalar->slots[0].publish(runtime::scalar_array(*scalar));
@@ -303,9 +314,10 @@ void evaluate(const std::vector<ir::Value>& values) {
     throw Error(
         cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
   runtime::run(pending, runtime::cache().get(runtime::key_of(pending, where), pending, backend));
-  std::unordered_set<const ir::Node*> done;
+  std::unordered_set<const ir::Node*> seen;
   for (const ir::Value& output : pending.outputs)
-    if (done.insert(output.node.get()).second) runtime::detach(output.node);
+    if (seen.insert(output.node.get()).second) done.push_back(output.node);
+  runtime::detach(done);
 }
 
 }  // namespace varve

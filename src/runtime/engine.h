@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "compiler/plan.h"
 #include "ir/node.h"
@@ -12,6 +13,8 @@ namespace varve::runtime {
 
 std::size_t cached_programs();  // of lazy code
 void clear_cache();
+
+bool is_tiny(const std::vector<ir::NodePtr>& nodes);  // one thread has computed them before others are awake
 
 bool explains();  // VARVE_EXPLAIN=1
 void print_explanation(const std::string& name, const compiler::Plan& plan, const std::string& captured = "");

@@ -1,5 +1,6 @@
 #include "runtime/execution.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/threads.h"
@@ -12,6 +13,7 @@ using compiler::Place;
 
 Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena, bool own_errors)
     : plan_(std::move(plan)) {
+  if (threads() > 1) wait_asleep();
   const std::size_t steps = plan_->steps.size();
   in_.resize(steps);
   out_.resize(steps);
@@ -34,6 +36,8 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena,
     out_[s].assign(step.out.size(), nullptr);
     for (std::size_t i = 0; i < step.in.size(); ++i) register_patch(step.in[i], &in_[s][i]);
     for (std::size_t o = 0; o < step.out.size(); ++o) register_patch(step.out[o], &out_[s][o]);
+    writes_input_.push_back(
+        std::any_of(step.out.begin(), step.out.end(), [](const Place& out) { return out.kind == Place::Kind::input; }));
     register_patch(step.scratch, &scratch_[s]);
     if (step.loop) bodies_[s] = std::make_unique<Execution>(step.loop->body, false, false);
     kernels_.push_back(step.loop || !plan_->executes ? nullptr : step.prepare(step.in_ports, step.out_ports).kernel);
@@ -67,8 +71,23 @@ void Execution::run_step(std::size_t s) {
 void Execution::run() {
   if (!plan_->executes) return;
   const FlushDenormals flush;
-  for (std::size_t s = 0; s < kernels_.size(); ++s) run_step(s);
+  const bool stops = !plan_->device;
+  for (steps_run_ = 0; steps_run_ < kernels_.size(); ++steps_run_) {
+    if (stops && writes_input_[steps_run_] && errors_->set()) return;
+    run_step(steps_run_);
+  }
+  if (stops && errors_->set()) return;
   run_copies();
+  ++steps_run_;
+}
+
+bool Execution::writes(int input, std::size_t steps) const {
+  const auto is_it = [&](const Place& place) { return place.kind == Place::Kind::input && place.index == input; };
+  for (std::size_t s = 0; s < std::min(steps, plan_->steps.size()); ++s)
+    if (std::any_of(plan_->steps[s].out.begin(), plan_->steps[s].out.end(), is_it)) return true;
+  if (steps <= plan_->steps.size()) return false;
+  return std::any_of(plan_->copies.begin(), plan_->copies.end(),
+                     [&](const compiler::FinalCopy& copy) { return is_it(copy.to); });
 }
 
 void Execution::copy(void* to, const void* from, std::size_t bytes) {

@@ -23,9 +23,13 @@ class Execution {
   void bind_arena(void* arena);
   void bind_input(int index, void* data);
   void bind_output(int index, void* data);
-  void run();                                    // no allocation, no look-up, no lock; a device goes on after it
-  std::unique_ptr<backend::Recording> record();  // the run as it is bound now, for its device to repeat
-  void run_timed(std::vector<double>& seconds);  // adds the time of each step
+  // No allocation, no look-up, no lock; a device goes on after it. On the processor it ends before the first step that
+  // would write to its inputs after something was noted: what was wrong with a label is known before weights change.
+  void run();
+  std::size_t steps_run() const { return steps_run_; }  // of the last run
+  bool writes(int input, std::size_t steps) const;      // whether the first steps write to an input's buffer
+  std::unique_ptr<backend::Recording> record();         // the run as it is bound now, for its device to repeat
+  void run_timed(std::vector<double>& seconds);         // adds the time of each step
 
   backend::ErrorWord& errors() { return *errors_; }
   void share_errors(backend::ErrorWord* errors) { errors_ = errors; }
@@ -53,6 +57,8 @@ class Execution {
   std::vector<Patch> arena_patches_;
   std::vector<std::vector<Patch>> input_patches_, output_patches_;
   std::vector<void*> copy_from_, copy_to_;
+  std::vector<bool> writes_input_;  // of each step
+  std::size_t steps_run_ = 0;
   std::shared_ptr<ir::Storage> arena_;
   backend::ErrorWord own_errors_;
   backend::ErrorWord* errors_ = &own_errors_;

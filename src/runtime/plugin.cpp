@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "varve/error.h"
+#include "varve/version.h"
 
 namespace varve::runtime {
 namespace {
@@ -61,9 +62,9 @@ std::unique_ptr<backend::Backend> load_cuda_backend(int ordinal) {
         "device 'cuda': this machine has no NVIDIA driver (libcuda.so.1 is not found). Install driver 580 or later, "
         "or use device=cpu.");
   void* const library = load(candidates());
-  const std::string version = resolve<const char*()>(library, "varve_plugin_version")();
-  if (version != VARVE_VERSION)
-    throw Error(cat("device 'cuda': ", kLibrary, " is of Varve ", version, ", this program of ", VARVE_VERSION,
+  const std::string found = resolve<const char*()>(library, "varve_plugin_version")();
+  if (found != version())
+    throw Error(cat("device 'cuda': ", kLibrary, " is of Varve ", found, ", this program of ", version(),
                     ". Install both from one build."));
   return std::unique_ptr<backend::Backend>(resolve<backend::Backend*(int)>(library, "varve_plugin_backend")(ordinal));
 }

@@ -1,7 +1,11 @@
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
 
 #include "base/text.h"
 #include "base/threads.h"
+#include "ir/lineage.h"
 #include "runtime/compiled.h"
 #include "runtime/devices.h"
 #include "runtime/engine.h"
@@ -16,7 +20,9 @@ std::shared_ptr<const ir::Array> array_of(const Tensor& tensor) {
 bool exclusive(const Tensor& held) {
   if (held.node().use_count() > 1) return false;
   const std::shared_ptr<const ir::Array> array = array_of(held);
-  return array.use_count() == 2 && array->storage.use_count() == 1 && !array->storage->release;
+  if (array.use_count() != 2 || array->storage.use_count() != 1 || array->storage->release) return false;
+  std::atomic_thread_fence(std::memory_order_acquire);  // counts are read without one
+  return true;
 }
 
 namespace {
@@ -29,6 +35,14 @@ Tensor copied(const Tensor& value, backend::Device* device) {
   else
     ir::read_elements(*from, to->storage->data(), from->type.dtype);
   return Tensor(ir::Value{ir::constant_node(to), 0});
+}
+
+// Computed, in row-major order; throws what went wrong when it was.
+bool is_at_hand(const Tensor& tensor) {
+  const std::shared_ptr<const ir::Array> array = array_of(tensor);
+  if (!array || !array->contiguous()) return false;
+  if (array->storage->error) throw Error(*array->storage->error);
+  return true;
 }
 
 // The value at hand, in row-major order, wherever it lies.
@@ -48,9 +62,20 @@ Program::Program(Traced traced, std::vector<TensorType> args, std::string device
       deterministic_(deterministic()) {
   std::vector<bool> parameters(traced_.graph.inputs.size(), false);
   for (std::size_t v = 0; v < traced_.variables.size(); ++v) parameters[args_.size() + v] = true;
+  tiny_ = is_tiny(ir::topological(traced_.graph));
+  const Alone alone(tiny_);
   plan_ = compiler::compile(traced_.graph, backend_named(device_), parameters, choices);
   where_ = plan_->device;
   repacked_.resize(traced_.variables.size());
+  checked_.resize(traced_.variables.size());
+  if (!plan_->updates.empty()) checks_ = PositionChecks(traced_.graph, args_.size(), traced_.variables.size());
+  if (!plan_->updates.empty()) choose_saved();
+  is_updated_.resize(traced_.variables.size());
+  for (const auto& [input, output] : plan_->updates) is_updated_[static_cast<std::size_t>(input) - args_.size()] = true;
+  for (std::size_t v = 0; v < traced_.variables.size(); ++v) lock_order_.push_back(v);
+  std::sort(lock_order_.begin(), lock_order_.end(), [&](std::size_t a, std::size_t b) {
+    return std::less<>()(traced_.variables[a].get(), traced_.variables[b].get());
+  });
   traced_.graph.outputs.clear();  // the recorded nodes have done their work
   recycled_.resize(traced_.results);
 }
@@ -86,28 +111,69 @@ void Program::bind_args(const Tensor* const* args) {
   }
 }
 
-void Program::bind_variables() {
-  for (std::size_t v = 0; v < traced_.variables.size(); ++v) {
+void Program::check_args(const Tensor* const* args) const {
+  for (const PositionCheck& check : checks_.list()) {
+    if (check.input >= args_.size()) continue;
+    const std::shared_ptr<const ir::Array> array = array_of(*args[check.input]);
+    if (!array->storage->is_far()) check(*array);  // what a device alone has is checked by its kernels
+  }
+}
+
+void Program::bind_variable(std::size_t variable) {
+  Variable::State& state = *traced_.variables[variable];
+  const std::size_t input = args_.size() + variable;
+  const void* data = address(*array_of(state.held), where_);
+  if (plan_->inputs[input].packed) data = repacked(variable, data);
+  if (plan_->written[input]) {
+    if (!exclusive(state.held)) {
+      state.held = copied(state.held, where_);
+      data = address(*array_of(state.held), where_);
+    }
+    mark_written(*array_of(state.held)->storage, where_);
+  } else {
+    for (const PositionCheck& check : checks_.list())
+      if (check.input == input && checked_[variable] != state.version + 1) check(*array_of(state.held));
+    checked_[variable] = state.version + 1;
+  }
+  execution_->bind_input(static_cast<int>(input), const_cast<void*>(data));
+  bound_[input] = const_cast<void*>(data);
+}
+
+std::shared_ptr<Variable::State> Program::try_to_bind_variables() {
+  for (const std::size_t v : lock_order_) {
     Variable::State& state = *traced_.variables[v];
-    if (!state.spoilt.empty())
-      throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt,
-                      " Assign it anew (restore a checkpoint)."));
+    std::unique_lock lock(state.mutex);
+    const Tensor& value = plain_value(state);
     if (state.type != traced_.graph.inputs[args_.size() + v]->types[0])
       throw Error(cat("variable '", state.name, "' changed its type since the program was made."));
-    unpack(state);
-    const void* data = where_ ? address(*contiguous_array(state.held), where_) : state.held.data();
-    const std::size_t input = args_.size() + v;
-    if (plan_->inputs[input].packed) data = repacked(v, data);
-    if (plan_->written[input]) {
-      if (!exclusive(state.held)) {
-        state.held = copied(state.held, where_);
-        data = address(*array_of(state.held), where_);
-      }
-      mark_written(*array_of(state.held)->storage, where_);
-    }
-    execution_->bind_input(static_cast<int>(input), const_cast<void*>(data));
-    bound_.push_back(const_cast<void*>(data));
+    if (!is_at_hand(value)) return traced_.variables[v];
+    bind_variable(v);
+    if (is_updated_[v])
+      locks_.push_back(std::move(lock));
+    else
+      read_.push_back(state.held);
   }
+  return nullptr;
+}
+
+// Variables are locked while their addresses are taken, those that the run updates until it ends. What somebody else
+// must do first (compute a value that was only recorded) is done without locks.
+void Program::bind_variables() {
+  bound_.resize(args_.size() + traced_.variables.size());
+  while (const std::shared_ptr<Variable::State> pending = try_to_bind_variables()) {
+    let_go();
+    Tensor value;
+    {
+      const std::lock_guard lock(pending->mutex);
+      value = plain_value(*pending);
+    }
+    contiguous_array(value);
+  }
+}
+
+void Program::let_go() {
+  locks_.clear();
+  read_.clear();
 }
 
 // The parameter in the layout that the program reads, packed anew when the variable was assigned since.
@@ -147,9 +213,33 @@ void Program::bind_results(std::vector<Tensor>& results) {
   }
 }
 
-void Program::spoil(const std::string& why) {
+void Program::choose_saved() {
+  constexpr std::size_t kSmall = 64 << 10;  // counters and statistics
+  if (where_ || checks_.whole()) return;
   for (const auto& [input, output] : plan_->updates)
-    traced_.variables[static_cast<std::size_t>(input) - args_.size()]->spoilt = why;
+    if (const std::size_t bytes = plan_->inputs[static_cast<std::size_t>(input)].type.bytes(); bytes <= kSmall)
+      saved_.push_back({static_cast<std::size_t>(input) - args_.size(), std::vector<std::byte>(bytes)});
+}
+
+void Program::save() {
+  for (Saved& saved : saved_)
+    std::memcpy(saved.bytes.data(), array_of(traced_.variables[saved.variable]->held)->data(), saved.bytes.size());
+}
+
+bool Program::bring_back(std::size_t variable) {
+  for (const Saved& saved : saved_)
+    if (saved.variable == variable) {
+      std::memcpy(array_of(traced_.variables[variable]->held)->storage->data(), saved.bytes.data(), saved.bytes.size());
+      return true;
+    }
+  return false;
+}
+
+void Program::spoil(const std::string& why, std::size_t steps) {
+  for (const auto& [input, output] : plan_->updates) {
+    const std::size_t variable = static_cast<std::size_t>(input) - args_.size();
+    if (execution_->writes(input, steps) && !bring_back(variable)) varve::spoil(*traced_.variables[variable], why);
+  }
 }
 
 void Program::finish(std::vector<Tensor>& results) {
@@ -158,7 +248,18 @@ void Program::finish(std::vector<Tensor>& results) {
   if (where_ || !execution_->errors().set()) return;  // a device is still at work: readers will hear
   const auto error = std::make_shared<const std::string>(execution_->errors().text());
   for (Tensor& result : results) array_of(result)->storage->error = error;
-  spoil(*error);
+  spoil(*error, execution_->steps_run());
+}
+
+// A gradient cannot flow through results into what they were computed from: who asks for it is told, not given zeros.
+void Program::note_lineage(const Tensor* const* args, std::vector<Tensor>& results) {
+  if (std::none_of(results.begin(), results.end(), [](const Tensor& r) { return is_floating(r.dtype()); })) return;
+  for (std::size_t i = 0; i < args_.size(); ++i) lineages_.add(args[i]->node());
+  for (std::size_t v = 0; v < traced_.variables.size(); ++v)
+    if (is_updated_[v]) lineages_.add(traced_.variables[v]->held.node());
+  for (const Tensor& variable : read_) lineages_.add(variable.node());
+  const std::shared_ptr<const ir::Lineage> lineage = lineages_.take();
+  for (Tensor& result : results) result.node()->set_lineage(lineage);
 }
 
 void Program::make_execution() {
@@ -188,6 +289,7 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
                   std::vector<double>* seconds) {
   if (!plan_->executes)
     throw Error(cat("device '", device_, "' compiles but does not compute. Use set_device(\"cpu\")."));
+  const Alone alone(tiny_);
   if (!execution_) make_execution();
   if (void* const base = arena ? address(*arena, where_) : nullptr; base != bound_arena_) {
     execution_->bind_arena(base);
@@ -197,15 +299,22 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
   note_earlier_failure();
   bound_.clear();
   bind_args(args);
+  check_args(args);
+  struct LetGo {
+    Program& program;
+    ~LetGo() { program.let_go(); }
+  } const at_the_end{*this};
   bind_variables();
   bind_results(results);
+  save();
   try {
     start(seconds);
   } catch (const std::exception& error) {
-    spoil(cat("a step failed half-way: ", error.what()));
+    spoil(error.what(), plan_->steps.size() + 1);
     throw;
   }
   finish(results);
+  note_lineage(args, results);
 }
 
 }  // namespace varve::runtime

@@ -33,7 +33,7 @@ class ResultMemory final : public ir::Remote {
     }
     if (!execution_->errors().set()) return;
     const std::string text = execution_->errors().text();
-    for (const auto& variable : updated_) variable->spoilt = text;
+    for (const auto& variable : updated_) spoil(*variable, text);
     throw Error(text);
   }
 
@@ -50,7 +50,10 @@ class ResultMemory final : public ir::Remote {
 // What was noted since the last run began. What is still running is heard of later, by whoever reads.
 void Program::note_earlier_failure() {
   if (!execution_->errors().set()) return;
-  if (where_) spoil(execution_->errors().text());
+  if (where_) {
+    const std::string text = execution_->errors().text();
+    for (const auto& variable : updated_variables()) varve::spoil(*variable, text);
+  }
   execution_->errors().clear();
 }
 

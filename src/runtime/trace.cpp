@@ -56,7 +56,7 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
     traced.graph.inputs.push_back(ir::input_node(args[i], cat("argument", i)));
     arguments.emplace_back(ir::Value{traced.graph.inputs.back(), 0});
   }
-  const std::uint64_t start = ir::input_node({}, "start")->id;
+  const std::uint64_t start = ir::next_id();
   std::vector<ir::Value> outputs;
   {
     Trace recording;
@@ -74,7 +74,7 @@ Traced trace(const detail::ProgramFn& fn, const std::vector<TensorType>& args) {
       if (use.assigned) outputs.push_back(use.current.value());
     }
   }
-  const std::vector<ir::Value> outside = captured(outputs, start + 1);
+  const std::vector<ir::Value> outside = captured(outputs, start);
   std::unordered_set<const ir::Node*> inputs;
   for (const ir::NodePtr& input : traced.graph.inputs) inputs.insert(input.get());
   std::vector<ir::Value> pending;

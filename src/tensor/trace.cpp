@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "ir/lineage.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
 
@@ -12,8 +13,6 @@ namespace varve {
 namespace {
 thread_local Trace* current_trace = nullptr;
 thread_local GradientScope* current_gradient = nullptr;
-thread_local VariableLog* current_log = nullptr;
-thread_local VariableReplay* current_replay = nullptr;
 thread_local std::vector<ir::NodePtr> kept;  // evaluated inside a gradient scope
 }  // namespace
 
@@ -53,8 +52,8 @@ GradientScope::~GradientScope() {
   current_gradient = outer_;
   if (outer_) return;
   const std::lock_guard lock(ir::graph_mutex());
-  for (const ir::NodePtr& node : kept)
-    if (!node->kept) node->inputs.clear();
+  std::erase_if(kept, [](const ir::NodePtr& node) { return node->kept; });
+  ir::forget_inputs(kept);
   kept.clear();
 }
 
@@ -66,62 +65,39 @@ Tensor* GradientScope::find(const std::shared_ptr<Variable::State>& variable) {
   return nullptr;
 }
 
-VariableLog::VariableLog() : outer_(std::exchange(current_log, this)) {}
-VariableLog::~VariableLog() { current_log = outer_; }
-
-VariableReplay::VariableReplay(std::vector<Seen> seen)
-    : now_(std::move(seen)), gradient_(current_gradient), outer_(std::exchange(current_replay, this)) {}
-VariableReplay::~VariableReplay() { current_replay = outer_; }
-
-Tensor* VariableReplay::find(const std::shared_ptr<Variable::State>& variable) {
-  for (Seen& seen : now_)
-    if (seen.variable == variable) return &seen.value;
-  return nullptr;
-}
-
 // What stands between a variable and its slot on this thread, innermost first.
 struct VariableScopes {
   static const Tensor* find(const std::shared_ptr<Variable::State>& variable) {
-    GradientScope* scope = current_gradient;
-    for (VariableReplay* replay = current_replay;; replay = replay->outer_) {
-      for (; scope != (replay ? replay->gradient_ : nullptr); scope = scope->outer_)
-        if (const Tensor* now = scope->find(variable)) return now;
-      if (!replay) return nullptr;
-      if (const Tensor* now = replay->find(variable)) return now;
-    }
+    for (GradientScope* scope = current_gradient; scope; scope = scope->outer_)
+      if (const Tensor* now = scope->find(variable)) return now;
+    return nullptr;
   }
-
-  // True when the assignment ends here.
-  static bool assign(const std::shared_ptr<Variable::State>& variable, const Tensor& value) {
-    for (GradientScope* scope = current_gradient; scope != (current_replay ? current_replay->gradient_ : nullptr);
-         scope = scope->outer_)
+  static void assign(const std::shared_ptr<Variable::State>& variable, const Tensor& value) {
+    for (GradientScope* scope = current_gradient; scope; scope = scope->outer_)
       if (Tensor* now = scope->find(variable)) *now = value;
-    if (!current_replay) return false;
-    if (Tensor* now = current_replay->find(variable))
-      *now = value;
-    else
-      current_replay->now_.push_back({variable, value});
-    return true;
-  }
-
-  static bool logs() { return current_log != nullptr; }
-  static void note(const std::shared_ptr<Variable::State>& variable, const Tensor& value) {
-    for (VariableLog* notes = current_log; notes; notes = notes->outer_) {
-      const auto same = [&](const Seen& seen) { return seen.variable == variable; };
-      if (std::none_of(notes->seen_.begin(), notes->seen_.end(), same)) notes->seen_.push_back({variable, value});
-    }
   }
 };
 
 void keep_for_gradient(const ir::NodePtr& node) { kept.push_back(node); }
 
-void unpack(Variable::State& state) {
-  if (!state.packed) return;
-  auto array = ir::new_array(state.type);
-  state.layout->unpack(state.packed->data(), array->storage->data());
-  state.held = Tensor(ir::Value{ir::constant_node(array), 0});
-  state.packed = nullptr;
-  state.layout = nullptr;
+void spoil(Variable::State& state, const std::string& why) {
+  std::atomic_store(&state.spoilt, std::make_shared<const std::string>(why));
+}
+
+const Tensor& plain_value(Variable::State& state) {
+  if (const std::shared_ptr<const std::string> why = std::atomic_load(&state.spoilt))
+    throw Error(
+        cat("variable '", state.name, "' was left half-way by a step that failed: ", *why,
+            "\n  Assign it a value (load a checkpoint, or build the model anew), or call accept() on it to go on "
+            "with what it holds."));
+  if (state.packed) {
+    auto array = ir::new_array(state.type);
+    state.layout->unpack(state.packed->data(), array->storage->data());
+    state.held = Tensor(ir::Value{ir::constant_node(array), 0});
+    state.packed = nullptr;
+    state.layout = nullptr;
+  }
+  return state.held;
 }
 
 Variable::Variable(std::string name, const Tensor& initial, bool trainable) : state_(std::make_shared<State>()) {
@@ -130,6 +106,7 @@ Variable::Variable(std::string name, const Tensor& initial, bool trainable) : st
   state_->trainable = trainable;
   state_->type = initial.type();
   state_->held = initial;
+  state_->local = Trace::current() != nullptr;
 }
 
 const std::string& Variable::name() const { return state_->name; }
@@ -139,41 +116,36 @@ void Variable::set_trainable(bool trainable) { state_->trainable = trainable; }
 TensorType Variable::type() const { return state_->type; }
 const Shape& Variable::shape() const { return state_->type.shape; }
 
-namespace {
-const Tensor& held(Variable::State& state) {
-  if (!state.spoilt.empty())
-    throw Error(cat("variable '", state.name, "' holds no trustworthy value: ", state.spoilt,
-                    " Assign it anew (restore a checkpoint)."));
-  unpack(state);
-  return state.held;
-}
-}  // namespace
-
 Tensor Variable::value() const {
   if (!state_) throw Error("an empty Variable was read. Give it a name and a first value.");
-  const Tensor* now = VariableScopes::find(state_);
-  if (!now && Trace::current()) now = &Trace::current()->use(state_).current;
-  if (!now) now = &held(*state_);
-  VariableScopes::note(state_, *now);
-  return *now;
+  if (const Tensor* now = VariableScopes::find(state_)) return *now;
+  if (Trace* trace = Trace::current(); trace && !state_->local) return trace->use(state_).current;
+  const std::lock_guard lock(state_->mutex);
+  return plain_value(*state_);
+}
+
+void Variable::accept() {
+  if (!state_) throw Error("an empty Variable was accepted. Give it a name and a first value.");
+  std::atomic_store(&state_->spoilt, {});
 }
 
 void Variable::assign(const Tensor& value) {
   if (!state_) throw Error("an empty Variable was assigned. Give it a name and a first value.");
   if (value.type() != state_->type)
     throw Error(cat("variable '", state_->name, "': expected ", state_->type.str(), ", got ", value.type().str(), "."));
-  if (VariableScopes::logs()) this->value();  // what it held before
-  if (VariableScopes::assign(state_, value)) return;
-  if (Trace* trace = Trace::current()) {
+  VariableScopes::assign(state_, value);
+  if (Trace* trace = Trace::current(); trace && !state_->local) {
     Trace::Use& use = trace->use(state_);
     use.current = value;
     use.assigned = true;
     return;
   }
-  state_->held = value;
+  Tensor before;  // given back after the mutex: the last handle may run a user's release function
+  const std::lock_guard lock(state_->mutex);
+  before = std::exchange(state_->held, value);
   state_->packed = nullptr;
   state_->layout = nullptr;
-  state_->spoilt.clear();
+  std::atomic_store(&state_->spoilt, {});
   ++state_->version;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,24 @@ namespace varve {
 struct Variable::State {
   std::string name;
   bool trainable = true;
+  bool local = false;  // made inside a traced function: that call's own, and what it holds is part of the graph
   TensorType type;
+
+  std::shared_ptr<const std::string>
+      spoilt;  // why the value cannot be trusted, until somebody assigns a new one; atomic
+
+  // What follows is read and written under the mutex. A program that updates the variable holds it while it runs, so
+  // that nobody sees a value half-way; one that only reads it takes a handle and lets go.
+  std::mutex mutex;
   Tensor held;           // undefined while a program keeps the value packed
   ir::PackedPtr layout;  // private layout of `packed`
   std::shared_ptr<ir::Storage> packed;
-  std::string spoilt;         // why the value cannot be trusted, until somebody assigns a new one
   std::uint64_t version = 0;  // grows with every assignment
 };
 
-// The value as a plain tensor again, whatever layout it was kept in.
-void unpack(Variable::State& state);
+void spoil(Variable::State& state, const std::string& why);
+// The value as a plain tensor, whatever layout it was kept in; throws Error when it is spoilt. The mutex is held.
+const Tensor& plain_value(Variable::State& state);
 
 // Records what a function reads and assigns while it is traced.
 class Trace {
@@ -67,44 +76,6 @@ class GradientScope {
   std::vector<Tensor> aliases_;  // what the gradient is taken of
   std::vector<Tensor> now_;      // what a read gives: the alias, or what was assigned since
   GradientScope* outer_;
-};
-
-// What variables held when a function first looked at them.
-struct Seen {
-  std::shared_ptr<Variable::State> variable;
-  Tensor value;
-};
-
-// Notes that while a function runs.
-class VariableLog {
- public:
-  VariableLog();
-  ~VariableLog();
-  VariableLog(const VariableLog&) = delete;
-  VariableLog& operator=(const VariableLog&) = delete;
-  std::vector<Seen> take() { return std::move(seen_); }
-
- private:
-  friend struct VariableScopes;
-  std::vector<Seen> seen_;
-  VariableLog* outer_;
-};
-
-// A function that is called again for its gradient sees what it saw the first time, counters and statistics included,
-// and what it assigns now stays here.
-class VariableReplay {
- public:
-  explicit VariableReplay(std::vector<Seen> seen);
-  ~VariableReplay();
-  VariableReplay(const VariableReplay&) = delete;
-  VariableReplay& operator=(const VariableReplay&) = delete;
-
- private:
-  friend struct VariableScopes;
-  Tensor* find(const std::shared_ptr<Variable::State>& variable);
-  std::vector<Seen> now_;
-  GradientScope* gradient_;  // the innermost one when this began
-  VariableReplay* outer_;
 };
 
 // Nodes evaluated while a gradient is recorded keep their inputs until it is done.

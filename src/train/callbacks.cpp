@@ -1,4 +1,5 @@
 // Callbacks: stopping early, a table of results, and functions of one's own.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -29,6 +30,10 @@ class EarlyStopper : public Callback {
       throw Error("early_stopping: least_gain must not be negative, got " + std::to_string(options.least_gain) + ".");
   }
 
+  void begin(Session& session) override {
+    const std::vector<std::string> known = session.value_names();
+    if (!options_.monitor.empty() && !known.empty()) check_value_name("early_stopping", options_.monitor, known);
+  }
   void epoch_end(Session& session) override {
     const History& history = session.history();
     const std::string& name = options_.monitor.empty() ? history.monitor : options_.monitor;
@@ -66,14 +71,8 @@ class EarlyStopper : public Callback {
 
   static void check_known(const Epoch& epoch, const std::string& name) {
     std::vector<std::string> names;
-    for (const auto& [each, value] : epoch.values) {
-      if (each == name) return;
-      names.push_back(each);
-    }
-    std::string known;
-    for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-    throw Error("early_stopping: no value is named '" + name + "'." +
-                did_you_mean(name, names, " Known: " + known + "."));
+    for (const auto& [each, value] : epoch.values) names.push_back(each);
+    check_value_name("early_stopping", name, names);
   }
 
   EarlyStopping options_;
@@ -113,6 +112,13 @@ class Each : public Callback {
 };
 
 }  // namespace
+
+void check_value_name(const std::string& who, const std::string& name, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  std::string all;
+  for (const std::string& each : known) all += (all.empty() ? "" : ", ") + each;
+  throw Error(who + ": no value is named '" + name + "'." + did_you_mean(name, known) + " Known: " + all + ".");
+}
 
 CallbackPtr early_stopping(const EarlyStopping& options) { return std::make_shared<EarlyStopper>(options); }
 CallbackPtr csv_log(const std::string& path) { return std::make_shared<CsvLog>(path); }

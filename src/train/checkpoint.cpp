@@ -129,8 +129,9 @@ Position parse_manifest(const std::map<std::string, std::string>& metadata, cons
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position) {
-  Safetensors content;
+void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position,
+                     const std::map<std::string, std::string>& metadata) {
+  Safetensors content{.tensors = {}, .metadata = metadata};
   content.tensors.reserve(variables.size());
   for (const Kept& kept : variables) content.tensors.push_back({kept.name, kept.variable.value()});
   content.metadata["format"] = "varve";

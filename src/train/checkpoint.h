@@ -32,7 +32,8 @@ struct Kept {
   Variable variable;
 };
 
-void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position);
+void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position,
+                     const std::map<std::string, std::string>& metadata = {});
 // Checks that file and variables match before it changes anything.
 Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables);
 

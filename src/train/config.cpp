@@ -117,14 +117,22 @@ void set_inside(Config& config, const KeyRow& row, const std::string& field, con
   row.set(config, table, {"", row.key.name});
 }
 
-void apply_override(Config& config, const std::string& setting) {
+struct Override {
+  std::string key, word;
+};
+
+Override parse_override(const Config& config, const std::string& setting) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) throw Error("expected key=value, got '" + setting + "'.");
   std::string key = setting.substr(0, equals);
-  const std::string word = setting.substr(equals + 1);
-  if (key == "name") return static_cast<void>(config.name = word);
   if (key == "rate") key = "optimizer.rate";
-  if (!find_row(key) && is_size(config, key)) key = "sizes." + key;
+  if (key != "name" && !find_row(key) && is_size(config, key)) key = "sizes." + key;
+  return {key, setting.substr(equals + 1)};
+}
+
+void apply_override(Config& config, const Override& setting) {
+  const auto& [key, word] = setting;
+  if (key == "name") return static_cast<void>(config.name = word);
   const std::size_t dot = key.find('.');
   const std::string head = key.substr(0, dot), field = dot == std::string::npos ? "" : key.substr(dot + 1);
   if (head == "sizes" && !field.empty() && !config.network.empty()) {
@@ -138,6 +146,23 @@ void apply_override(Config& config, const std::string& setting) {
     row->set(config, value, {"", key});
   else
     set_inside(config, *row, field, value);
+}
+
+// The same settings in any order mean the same: first what a key is as a whole (optimizer=sgd), then what is inside it
+// (rate=0.5). A key with two values has no meaning.
+void apply_overrides(Config& config, const std::vector<std::string>& settings) {
+  std::vector<Override> all;
+  for (const std::string& setting : settings) {
+    all.push_back(parse_override(config, setting));
+    for (const Override& other : all)
+      if (other.key == all.back().key && other.word != all.back().word)
+        throw Error(other.key + " is set twice, to " + other.word + " and to " + all.back().word +
+                    ". Leave one of them out.");
+  }
+  const auto inside = [](const Override& one) { return one.key.find('.') != std::string::npos; };
+  std::sort(all.begin(), all.end(),
+            [&](const Override& a, const Override& b) { return inside(a) != inside(b) ? inside(b) : a.key < b.key; });
+  for (const Override& one : all) apply_override(config, one);
 }
 
 void check_name(const Config& config) {
@@ -183,7 +208,7 @@ Config config_from_toml(const std::string& text, const std::string& name, const 
     read_train(config, *train, name);
   else if (!config.network.empty())
     config.data.clear();
-  for (const std::string& setting : overrides) apply_override(config, setting);
+  apply_overrides(config, overrides);
   check_name(config);
   return config;
 }

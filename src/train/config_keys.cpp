@@ -1,6 +1,7 @@
 #include "train/config_keys.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "varve/data.h"
 #include "varve/optim.h"
@@ -102,6 +103,18 @@ KeyRow named_row(Doc d, Named Config::*field, std::function<void(const Named&)> 
 
 // ---- rows of their own
 
+// A file or folder of one's own may be named without its kind.
+std::string with_kind(const std::string& name) {
+  if (name.empty() || name.find(':') != std::string::npos) return name;
+  const std::string path = name.substr(0, name.rfind('#'));
+  for (const auto& [ending, kind] : {std::pair{".csv", "csv:"}, {".npz", "npz:"}, {".txt", "chars:"}})
+    if (path.ends_with(ending)) return kind + name;
+  const std::vector<data::CatalogEntry> sets = data::catalog();
+  const bool known = std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return set.name == name; });
+  std::error_code ignored;
+  return !known && std::filesystem::is_directory(name, ignored) ? "folder:" + name : name;
+}
+
 void check_data(const Named& named) {
   if (named.name.find(':') != std::string::npos || named.name.empty()) return;  // folder:path and its like
   std::vector<std::string> known;
@@ -120,11 +133,13 @@ void check_data(const Named& named) {
 
 KeyRow data_row() {
   return {{"data", "name or {name = {options}}", "",
-           "the data set: a name that `varve datasets` lists, or folder:PATH, csv:PATH, chars:PATH, npz:PATH"},
+           "the data set: a name that `varve datasets` lists, or folder:PATH, csv:PATH, chars:PATH, npz:PATH; a folder "
+           "or a "
+           "file that ends in .csv, .txt or .npz needs no kind before it"},
           [](Config& c, const Value& v, const Place& p) {
             const Named named = read_named(v, p);
-            located(p, v, [&] { check_data(named); });
-            c.data = named.name;
+            located(p, v, [&] { check_data({with_kind(named.name), named.options}); });
+            c.data = with_kind(named.name);
             c.data_options = {named.options.begin(), named.options.end()};
           },
           [](const Config& c) {

@@ -10,6 +10,7 @@
 
 #include "train/report.h"
 #include "varve/compile.h"
+#include "varve/version.h"
 
 namespace varve::train {
 namespace {
@@ -58,7 +59,7 @@ std::string environment_json(std::int64_t seed) {
   utsname system{};
   const bool known = uname(&system) == 0;
   const nlohmann::ordered_json all = {
-      {"varve", VARVE_VERSION},
+      {"varve", version()},
       {"compiler", compiler()},
       {"device", device()},
       {"cpu", cpu_model()},

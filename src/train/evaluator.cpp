@@ -17,10 +17,16 @@ const Tensor& target_of(const Loss& loss, const Tensor& x, const Tensor& y) { re
 
 }  // namespace
 
+TargetUnit unit_of(const data::Dataset& dataset, const Loss& loss) {
+  const auto& table = dataset.info().table;
+  if (!table || !table->regression() || loss.of_input) return {};
+  return {table->target.mean, table->target.deviation};
+}
+
 std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tensor& target,
-                            const std::vector<Metric>& metrics) {
+                            const std::vector<Metric>& metrics, const TargetUnit& unit) {
   std::vector<Tensor> measured = {cast(loss, f32)};
-  for (const Metric& metric : metrics) measured.push_back(metric.sums(output, target));
+  for (const Metric& metric : metrics) measured.push_back(metric.sums(unit(output), unit(target)));
   return measured;
 }
 
@@ -97,6 +103,7 @@ void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t bat
 Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often)
     : model_(model), dataset_(dataset), options_(std::move(options)), often_(often) {
   if (dataset_.size() == 0) throw Error("evaluate: the data set is empty.");
+  check_targets(options_.loss, dataset_);
   if (options_.batch < 1)
     throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");
   if (dataset_.streams() > 0) options_.batch = dataset_.streams();
@@ -117,7 +124,8 @@ void Evaluator::make_program() {
         const nn::Precision precision(options_.precision.dtype);
         const Tensor output = model_(x, Mode::infer);
         const Tensor target = target_of(options_.loss, x, y);
-        return measure(output, options_.loss(output, target), target, options_.metrics);
+        return measure(output, options_.loss(output, target), target, options_.metrics,
+                       unit_of(dataset_, options_.loss));
       },
       held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
 }

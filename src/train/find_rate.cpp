@@ -1,9 +1,11 @@
 // The rate finder: a sweep of rising rates, and the rate at which the loss falls fastest (L. Smith 2015, as fastai).
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "page/chart.h"
 #include "page/numbers.h"
+#include "train/evaluator.h"
 #include "train/report.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
@@ -16,9 +18,12 @@ namespace {
 using page::general;
 using page::line_chart_svg;
 
-constexpr double kSmoothing = 0.9;        // of the old mean in the new one
-constexpr double kDiverged = 4;           // times the best loss
-constexpr std::size_t kSkippedPart = 10;  // the first tenth of the sweep: means of too few batches
+constexpr double kSmoothing = 0.9;      // of the old mean in the new one
+constexpr double kDiverged = 4;         // times the best loss
+constexpr std::size_t kWindowPart = 5;  // a fifth of the sweep is one window of the moving mean
+constexpr std::size_t kSlopePart = 8;   // an eighth to either side is what a slope is measured over
+constexpr double kLeastFall = 0.02;     // of the first loss
+constexpr double kClearFall = 4.5;      // times the deviation of a window's mean
 
 void check(const data::Dataset& train, const RateFinderOptions& options) {
   if (!(options.from > 0 && options.to > options.from && std::isfinite(options.to)))
@@ -74,7 +79,8 @@ class Stream {
   std::unique_ptr<data::Loader> loader_;
 };
 
-void sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, RateFinder& found) {
+// The loss of each batch; their running mean is in `found`.
+std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, RateFinder& found) {
   const Restore restore(model);
   optim::Bound optimizer = options.optimizer.over(model.parameters());
   auto step = compile(
@@ -88,6 +94,7 @@ void sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, 
       {.name = "find_rate", .tf32 = options.precision.tf32});
   const double growth = std::log(options.to / options.from) / static_cast<double>(options.steps - 1);
   double mean = 0, best = INFINITY, weight = 1;
+  std::vector<double> losses;
   for (std::int64_t i = 0; i < options.steps; ++i) {
     const double rate = options.from * std::exp(growth * static_cast<double>(i));
     optimizer.set_rate(rate);
@@ -100,38 +107,90 @@ void sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, 
     best = std::min(best, smoothed);
     found.rates.push_back(rate);
     found.losses.push_back(smoothed);
+    losses.push_back(loss);
   }
+  return losses;
+}
+
+}  // namespace
+
+namespace {
+
+// The mean of as many neighbours on either side as there are, `half` at most.
+std::vector<double> moving_mean(const std::vector<double>& values, std::size_t half) {
+  std::vector<double> means(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t reach = std::min({half, i, values.size() - 1 - i});
+    double sum = 0;
+    for (std::size_t k = i - reach; k <= i + reach; ++k) sum += values[k];
+    means[i] = sum / static_cast<double>(2 * reach + 1);
+  }
+  return means;
+}
+
+// Of the straight line through the values around i. Rates are evenly spaced in their logarithm.
+double slope_at(const std::vector<double>& values, std::size_t i, std::size_t reach) {
+  double products = 0, squares = 0;
+  for (std::size_t k = 1; k <= reach; ++k) {
+    products += static_cast<double>(k) * (values[i + k] - values[i - k]);
+    squares += 2 * static_cast<double>(k * k);
+  }
+  return products / squares;
+}
+
+// Deviation of single losses, from the steps between neighbours: neither a slope nor a few that blow up count.
+double noise_of(const std::vector<double>& values) {
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < values.size(); ++i) steps.push_back(std::abs(values[i] - values[i - 1]));
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::nth_element(steps.begin(), middle, steps.end());
+  constexpr double kOfNormal = 1.4826;  // deviation over median distance
+  return kOfNormal * *middle / std::numbers::sqrt2;
 }
 
 }  // namespace
 
 double steepest_rate(const std::vector<double>& rates, const std::vector<double>& losses) {
-  if (rates.empty()) return 0;
-  const auto lowest = static_cast<std::size_t>(std::min_element(losses.begin(), losses.end()) - losses.begin());
+  if (rates.size() < 2) return 0;
+  const std::size_t count = rates.size(), window = std::max<std::size_t>(1, count / kWindowPart), half = window / 2;
+  const double noise = half == 0 ? 0 : noise_of(losses);
+  double first = 0;
+  for (std::size_t i = 0; i < window; ++i) first += losses[i] / static_cast<double>(window);
+  // What blows up right behind the lowest point must not hide it.
+  std::vector<double> bounded = losses;
+  for (double& loss : bounded)
+    if (half > 0) loss = std::min(loss, first + 2 * noise);
+  const std::vector<double> means = moving_mean(bounded, half);
+  // Means of a whole window: those at the ends are of fewer losses, and any of them may be low.
+  const auto begin = means.begin() + static_cast<std::ptrdiff_t>(half), end = means.end() - (begin - means.begin());
+  const auto lowest = static_cast<std::size_t>(std::min_element(begin, end) - means.begin());
+  const double of_window = noise / std::sqrt(static_cast<double>(2 * half + 1));
+  if (!(first - means[lowest] > std::max(kClearFall * of_window, kLeastFall * std::abs(first)))) return 0;
+  const std::size_t reach = std::max<std::size_t>(1, count / kSlopePart);
   std::size_t steepest = lowest;
   double fall = 0;
-  for (std::size_t i = std::max<std::size_t>(1, rates.size() / kSkippedPart); i < lowest; ++i) {
-    const double slope = losses[i + 1] - losses[i - 1];  // rates are evenly spaced in their logarithm
-    if (slope < fall) fall = slope, steepest = i;
-  }
-  return steepest == lowest ? rates[lowest] / 10 : rates[steepest];
+  for (std::size_t i = reach; i < lowest && i + reach < count; ++i)
+    if (const double slope = slope_at(means, i, reach); slope < fall) fall = slope, steepest = i;
+  return fall < 0 ? rates[steepest] : rates[lowest] / 10;
 }
 
 RateFinder find_rate(nn::Module& model, const data::Dataset& train, const RateFinderOptions& options) {
   check(train, options);
   Stream stream(train, options);
+  check_targets(options.loss, train);
   if (!model.built())
     model.build(train.x().shape, {.dtype = train.x().dtype, .seed = options.seed, .batch = stream.batch()});
   RateFinder found;
-  sweep(model, stream, options, found);
+  const std::vector<double> losses = sweep(model, stream, options, found);
   if (found.rates.empty())
     throw Error("find_rate: the first loss is not finite: look at the data, or start from smaller weights.");
-  found.suggestion = steepest_rate(found.rates, found.losses);
-  found.svg = line_chart_svg({{"loss", found.rates, found.losses}}, {.title = "loss, smoothed",
-                                                                     .x_label = "learning rate",
-                                                                     .log_x = true,
-                                                                     .mark_x = found.suggestion,
-                                                                     .mark_label = general(found.suggestion, 2)});
+  found.suggestion = steepest_rate(found.rates, losses);
+  page::ChartOptions chart{.title = "loss, smoothed", .x_label = "learning rate", .log_x = true};
+  if (found.suggestion > 0) {
+    chart.mark_x = found.suggestion;
+    chart.mark_label = general(found.suggestion, 2);
+  }
+  found.svg = line_chart_svg({{"loss", found.rates, found.losses}}, chart);
   return found;
 }
 

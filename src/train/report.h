@@ -39,8 +39,11 @@ std::string environment_json(std::int64_t seed);  // versions, compiler, cpu, th
 // "" when there are more than 100 classes.
 std::string confusion_svg(const std::vector<double>& counts, const std::vector<std::string>& classes);
 
-// Of a sweep of evenly spaced logarithms: where the loss falls fastest on the way to its lowest point; a tenth of the
-// rate there when it never falls.
+// Error with the nearest name and all of them when the name is none of those known.
+void check_value_name(const std::string& who, const std::string& name, const std::vector<std::string>& known);
+
+// Of a sweep of evenly spaced logarithms, with the loss of each batch: where the loss falls fastest on the way to its
+// lowest point. 0 when no fall stands out from the noise between batches.
 double steepest_rate(const std::vector<double>& rates, const std::vector<double>& losses);
 
 }  // namespace varve::train

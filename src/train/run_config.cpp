@@ -37,18 +37,6 @@ std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
   return dataset.streams() > 0 ? dataset.streams() : config.batch;
 }
 
-// Labels beyond the outputs would make every loss nonsense.
-void check_outputs(const Prepared& p) {
-  const data::Dataset& train = p.data.train;
-  if (!p.config.loss.starts_with("cross_entropy") || !has_classes(train)) return;
-  Shape batch = {rows_of(p.config, train)};
-  for (const std::int64_t size : train.x().shape) batch.push_back(size);
-  const Tensor y = (*p.model)(zeros(batch, train.x().dtype));  // for its shape, never computed
-  if (y.rank() == 0 || y.dim(-1) >= train.classes()) return;
-  throw Error(p.config.name + " gives " + std::to_string(y.dim(-1)) + " outputs, but " + p.config.data + " has " +
-              std::to_string(train.classes()) + " classes: the last layer must have as many.");
-}
-
 Loss loss_of(const Config& config) {
   if (config.label_smoothing > 0 && config.loss == "cross_entropy")
     return smoothed_cross_entropy(config.label_smoothing);
@@ -69,6 +57,15 @@ std::string absolute_data(const std::string& data) {
   const std::string path = data.substr(colon + 1, mark == std::string::npos ? mark : mark - colon - 1);
   return data.substr(0, colon + 1) + std::filesystem::absolute(path).lexically_normal().string() +
          (mark == std::string::npos ? "" : data.substr(mark));
+}
+
+// What would fail in the first step or after the first epoch is said now.
+void check_fit(const Prepared& p) {
+  const Loss loss = loss_of(p.config);
+  std::vector<Metric> metrics = metrics_of(p.config);
+  if (metrics.empty()) metrics = metrics_for(loss.name, p.data.train.y());
+  check_targets(loss, p.data.train);
+  check_outputs(*p.model, p.data.train, loss, metrics, rows_of(p.config, p.data.train));
 }
 
 // Tells the caller when the first step is about to begin.
@@ -135,9 +132,9 @@ void use_machine(const Config& config) {
   set_deterministic(config.deterministic);
 }
 
-Prepared prepare(const Config& config, const data::FetchOptions& fetch) {
+Prepared prepare(const Config& config, const data::FetchOptions& fetch, const data::Info& like) {
   use_machine(config);
-  Prepared p{.config = config, .data = load_data(config, fetch), .model = nullptr};
+  Prepared p{.config = config, .data = load_data(config, fetch, like), .model = nullptr};
   p.config.data = absolute_data(config.data);
   if (!config.weights.empty()) p.config.weights = std::filesystem::absolute(config.weights).lexically_normal().string();
   check_input(config, p.data.train);
@@ -145,7 +142,7 @@ Prepared prepare(const Config& config, const data::FetchOptions& fetch) {
   p.model = make_network(p.config);
   const TensorType sample = p.data.train.x();
   p.model->build(sample.shape, {.dtype = sample.dtype, .seed = config.seed, .batch = rows_of(config, p.data.train)});
-  check_outputs(p);
+  check_fit(p);
   if (!config.weights.empty()) p.model->load(config.weights, {.partial = config.reinitialize_mismatched});
   for (const std::string& pattern : config.freeze) p.model->freeze(pattern);
   return p;
@@ -189,7 +186,10 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
 }
 
 RunResult run(const Config& config, const RunOptions& options) {
-  const Prepared p = prepare(config, options.fetch);
+  // A run that goes on keeps the scaling and the classes that it began with, whatever became of the file.
+  const bool goes_on = options.resume && std::filesystem::exists(options.folder + "/model.json");
+  const Prepared p =
+      prepare(config, options.fetch, goes_on ? load_card(options.folder).info() : data::Info{.name = ""});
   const NewFolder folder(config, options.folder);
   RunResult result{.config = p.config,
                    .history = {},

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/model_card.h"
+#include "varve/io.h"
 #include "varve/train/run.h"
 
 namespace varve::train {
@@ -49,12 +51,12 @@ std::vector<data::Transform> normalization(const Config& config, const TensorTyp
   return {data::normalize(mean, deviation)};
 }
 
-data::Splits load_data(const Config& config, const data::FetchOptions& fetch) {
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch, const data::Info& like) {
   if (config.data.empty())
     throw Error(config.name +
                 " comes without data of its own: name some, such as data=cifar10. `varve datasets` lists "
                 "what there is.");
-  data::Splits splits = data::load(config.data, fitted_options(config), fetch);
+  data::Splits splits = data::load(config.data, fitted_options(config), fetch, like);
   if (!splits.validation.defined() && config.validation > 0 && splits.train.streams() == 0)
     std::tie(splits.validation, splits.train) = splits.train.split(config.validation, config.seed);
   const std::vector<data::Transform> normal = normalization(config, splits.train.x());
@@ -64,6 +66,39 @@ data::Splits load_data(const Config& config, const data::FetchOptions& fetch) {
   for (data::Dataset* part : {&splits.validation, &splits.test})
     if (part->defined() && !normal.empty()) *part = part->map(normal);
   return splits;
+}
+
+TrainedWith trained_with(const std::string& weights) {
+  const std::map<std::string, std::string> metadata = load_safetensors_metadata(weights);
+  const auto data = metadata.find("data"), text = metadata.find(kCardKey);
+  TrainedWith trained{.data = data == metadata.end() ? "" : data->second, .info = {.name = ""}, .input = {}};
+  if (text == metadata.end()) return trained;
+  const ModelCard card = parse_card(text->second, weights);
+  trained.info = card.info();
+  trained.input = card.input;
+  return trained;
+}
+
+data::Dataset test_data(const Config& config, const TrainedWith& trained, const data::FetchOptions& fetch) {
+  Config whole = config;
+  const bool other = !trained.data.empty() && config.data != trained.data;
+  const std::vector<std::string> known = data::options_of(config.data);
+  const auto standard = [&](const std::string& name, std::int64_t value) {
+    if (std::find(known.begin(), known.end(), name) != known.end())
+      whole.data_options.try_emplace(name, static_cast<double>(value));
+  };
+  if (other) {
+    standard("test_share", 0);
+    whole.validation = 0;
+    whole.augment.clear();
+  }
+  if (trained.input.rank() == 3) {
+    standard("height", trained.input[0]);
+    standard("width", trained.input[1]);
+    standard("channels", trained.input[2]);
+  }
+  const data::Splits splits = load_data(whole, fetch, trained.info);
+  return splits.test.defined() || !other ? splits.test : splits.train;
 }
 
 }  // namespace varve::train

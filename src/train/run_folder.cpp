@@ -30,36 +30,6 @@ const std::vector<std::string>& run_files() {
   return names;
 }
 
-void save_card(const std::string& folder, const ModelCard& card) {
-  const json j = {{"format", 1},
-                  {"input", card.input.vec()},
-                  {"dtype", name(card.dtype)},
-                  {"classes", card.classes},
-                  {"words", card.words}};
-  // Words of a corpus may be any bytes: what is not UTF-8 is replaced rather than refused.
-  save_text(folder + "/model.json", j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
-}
-
-ModelCard load_card(const std::string& folder) {
-  const std::string path = folder + "/model.json";
-  try {
-    const json j = json::parse(load_text(path));
-    ModelCard card;
-    for (const json& size : j.at("input"))
-      if (!size.is_number_integer()) throw Error(path + ": input " + j.at("input").dump() + " is not a shape.");
-    card.input = Shape(j.at("input").get<std::vector<std::int64_t>>());
-    for (const std::int64_t size : card.input)
-      if (size < 1) throw Error(path + ": input " + card.input.str() + " is not the shape of a sample.");
-    card.input.numel();
-    card.dtype = parse_dtype(j.at("dtype").get<std::string>());
-    card.classes = j.at("classes").get<std::vector<std::string>>();
-    card.words = j.at("words").get<std::vector<std::string>>();
-    return card;
-  } catch (const json::exception& e) {
-    throw Error(path + ": is not the description of a model that a run writes (" + e.what() + ").");
-  }
-}
-
 void save_test(const std::string& folder, const std::vector<std::pair<std::string, double>>& values) {
   json j = json::object();
   for (const auto& [name, value] : values) j[name] = value;  // not a number: null
@@ -110,6 +80,10 @@ void check_card(const std::string& folder, const ModelCard& card, const Config& 
 
 }  // namespace
 
+data::Info TrainedModel::info() const {
+  return {.name = config.name, .classes = classes, .vocabulary = vocabulary, .table = table};
+}
+
 TrainedModel load_run(const std::string& folder, bool last) {
   if (!fs::is_directory(folder))
     throw Error(folder +
@@ -121,7 +95,8 @@ TrainedModel load_run(const std::string& folder, bool last) {
   run.input = card.input;
   run.dtype = card.dtype;
   run.classes = card.classes;
-  if (!card.words.empty()) run.vocabulary = std::make_shared<const data::Vocabulary>(card.words);
+  run.vocabulary = card.info().vocabulary;
+  run.table = card.table;
   run.model = make_network(run.config);
   run.model->build(run.input, {.dtype = run.dtype, .seed = run.config.seed, .batch = run.config.batch});
   const bool best = !last && fs::exists(best_weights(folder));

@@ -3,20 +3,11 @@
 
 #include <string>
 
+#include "train/model_card.h"
 #include "train/report.h"
 #include "varve/train.h"
 
 namespace varve::train {
-
-// What is needed to use the network besides its weights: model.json.
-struct ModelCard {
-  Shape input;
-  DType dtype = f32;
-  std::vector<std::string> classes;
-  std::vector<std::string> words;  // of the vocabulary; empty when there is none
-};
-void save_card(const std::string& folder, const ModelCard& card);
-ModelCard load_card(const std::string& folder);
 
 const std::vector<std::string>& run_files();  // the names of all that is written there, each replaced as a whole
 

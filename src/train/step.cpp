@@ -1,6 +1,5 @@
 #include "train/step.h"
 
-#include "train/evaluator.h"
 #include "varve/autodiff.h"
 #include "varve/ops.h"
 
@@ -15,7 +14,7 @@ TrainStep::TrainStep(Parts parts)
             std::vector<Tensor> means;
             for (Variable& sum : sums_) {
               means.push_back(sum.value() / count_);
-              sum.assign(zeros(sum.shape()));
+              sum.assign(zeros(sum.shape(), sum.type().dtype));
             }
             count_.assign(zeros({}));
             update(means);
@@ -23,7 +22,7 @@ TrainStep::TrainStep(Parts parts)
           {.name = "apply", .tf32 = parts_.precision.tf32})) {
   if (parts_.accumulate == 1) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
-    sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape()), false);
+    sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
   count_ = Variable("accumulated", zeros({}), false);
 }
 
@@ -49,11 +48,11 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
         return cast(parts_.loss(output, target), f32);
       },
       parts_.optimizer.parameters());
-  std::vector<Tensor> measured = measure(stop_gradient(output), loss, target, parts_.metrics);
+  std::vector<Tensor> measured = measure(stop_gradient(output), loss, target, parts_.metrics, parts_.unit);
   if (parts_.accumulate == 1) {
     update(gradients);
   } else {
-    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(sums_[i] + cast(gradients[i], f32));
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
     count_.assign(count_ + 1);
   }
   return measured;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "train/evaluator.h"
 #include "train/held_data.h"
 #include "varve/compile.h"
 #include "varve/train.h"
@@ -24,6 +25,7 @@ class TrainStep {
     ProductType precision = f32;
     bool check_layers = false;
     std::optional<HeldData> held = std::nullopt;
+    TargetUnit unit = {};
   };
   explicit TrainStep(Parts parts);
   TrainStep(const TrainStep&) = delete;

@@ -33,11 +33,16 @@ Tensor values_like(const Tensor& output, const Tensor& target, const char* who) 
   longer.push_back(1);
   if (longer != (target.rank() < output.rank() ? output.shape() : target.shape()))
     throw Error(mismatch(output, target, who) + ": the shapes must be the same, but for a last axis of size 1. " +
-                "Does the last layer give as many values as a target has?");
+                (holds_classes(target) ? "Class numbers take the loss cross_entropy."
+                                       : "Does the last layer give as many values as a target has?"));
   return values.reshape(output.shape());
 }
 
 Tensor probabilities(const Tensor& output, const Tensor& target, const char* who) {
+  if (output.rank() > 0 && output.dim(-1) == 1)
+    throw Error(
+        mismatch(output, target, who) + ": one number each is no distribution over classes. A regression takes " +
+        "the loss mse (or mae, huber) and metrics such as mean_absolute_error; 0 or 1 takes binary_cross_entropy.");
   if (target.shape() != output.shape() || output.rank() == 0)
     throw Error(mismatch(output, target, who) + ": probabilities have the output's shape; class numbers are integers.");
   return target.to(f32);

@@ -68,6 +68,8 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
                 std::to_string(options_.batch) + ", and drop_last leaves partial ones out.");
   if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, train_.y());
   if (options_.monitor.empty()) options_.monitor = standard_monitor(options_);
+  check_value_name("fit: monitor", options_.monitor, value_names());
+  check_targets(options_.loss, train_);
   higher_is_better_ = rises(options_.monitor, options_.metrics);
   prepare_model();
   at_.seed = options_.seed;
@@ -84,6 +86,7 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
 
 void Trainer::prepare_model() {
   build_for(model_, train_, options_.batch, options_.seed);
+  check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
   optimizer_ = options_.optimizer.over(model_.parameters());
   if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
   std::set<const void*> seen;  // tied variables are kept once
@@ -103,6 +106,17 @@ void Trainer::prepare_model() {
                         .precision = options_.precision,
                         .workers = options_.workers},
         options_.epochs > 1);
+  if (validation_) check_outputs(model_, options_.validation, options_.loss, options_.metrics, options_.batch);
+}
+
+std::vector<std::string> Trainer::value_names() const {
+  std::vector<std::string> names;
+  for (const char* prefix : {"", "val_"}) {
+    if (*prefix != 0 && !options_.validation.defined()) break;
+    names.push_back(std::string(prefix) + "loss");
+    for (const Metric& metric : options_.metrics) names.push_back(prefix + metric.name);
+  }
+  return names;
 }
 
 TrainStep::Parts Trainer::parts(bool check_layers) {
@@ -114,7 +128,8 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .accumulate = options_.accumulate,
           .precision = options_.precision,
           .check_layers = check_layers,
-          .held = held_};
+          .held = held_,
+          .unit = unit_of(train_, options_.loss)};
 }
 
 void Trainer::prepare_step() {
@@ -151,11 +166,8 @@ void Trainer::prepare_folder() {
     resume();
   else
     begin_anew();
-  const data::Info& info = train_.info();
-  save_card(options_.run, {.input = train_.x().shape,
-                           .dtype = train_.x().dtype,
-                           .classes = info.classes,
-                           .words = info.vocabulary ? info.vocabulary->words() : std::vector<std::string>{}});
+  card_ = card_text(card_of(train_));
+  save_text(options_.run + "/model.json", card_);
   if (!options_.config.empty()) save_text(options_.run + "/config.toml", options_.config);
   environment_ = environment_json(options_.seed);
   save_text(options_.run + "/environment.json", environment_);
@@ -340,12 +352,10 @@ void Trainer::end_epoch(const Totals& totals) {
   record.seconds = epoch_seconds_;
   at_.history.epochs.push_back(record);
   const double monitored = record.value(options_.monitor);
-  if (std::isnan(monitored) && at_.epoch == 0 && options_.monitor.find("loss") == std::string::npos)
-    progress_->note("nothing is called " + options_.monitor + ": no epoch counts as the best one");
   if (better(monitored)) {
     at_.history.best = monitored;
     at_.history.best_epoch = record.epoch;
-    if (!options_.run.empty()) model_.save(best_weights(options_.run), {.metadata = {{"varve.crc32", ""}}});
+    if (!options_.run.empty()) model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
   }
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
@@ -371,7 +381,7 @@ void Trainer::save(const Totals* totals) {
   at_.schedule = options_.schedule.state();
   for (const CallbackPtr& callback : options_.callbacks)
     if (!callback->name().empty()) at_.callbacks[callback->name()] = callback->state();
-  save_checkpoint(last_checkpoint(options_.run), kept_, at_);
+  save_checkpoint(last_checkpoint(options_.run), kept_, at_, {{kCardKey, card_}});
   at_.sums.clear();
   at_.seen = 0;
   saved_ = Clock::now();

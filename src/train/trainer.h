@@ -29,6 +29,7 @@ class Trainer : public Session {
   double loss() const override { return loss_; }
   const std::string& run() const override { return options_.run; }
   void stop(const std::string& why) override { at_.history.stopped = why; }
+  std::vector<std::string> value_names() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -73,7 +74,7 @@ class Trainer : public Session {
   double loss_ = 0;
   bool higher_is_better_ = false;
   std::vector<double> confusion_;
-  std::string summary_, environment_;
+  std::string summary_, environment_, card_;
   std::unique_ptr<ProgressLine> progress_;
   Clock::time_point ticked_ = Clock::now(), saved_ = ticked_;
   double epoch_seconds_ = 0;

@@ -59,10 +59,36 @@ std::string numbers_text(const std::vector<float>& values) {
   return values.size() > kMost ? text + ", …" : text;
 }
 
+// Of a regression from a table, in the table's unit.
+std::string targets_text(const std::vector<float>& values, const data::Info& info) {
+  if (!info.table || !info.table->regression()) return numbers_text(values);
+  const Tensor scaled = tensor(values, {1, static_cast<std::int64_t>(values.size())});
+  return numbers_text(info.table->unscaled(scaled).to_vector<float>());
+}
+
 std::string words_of(const Tensor& x, const data::Vocabulary& words) {
   std::string text;
   for (const std::int32_t id : x.to_vector<std::int32_t>())
     if (id > 0 && id < words.size()) text += (text.empty() ? "" : " ") + words.word(id);
+  return text;
+}
+
+// A row in the table's own units: "area 120, wall brick".
+std::string row_of(const std::vector<float>& x, const data::TableEncoder& table) {
+  std::string text;
+  std::size_t at = 0;
+  for (const data::TableColumn& column : table.inputs) {
+    text += (text.empty() ? "" : ", ") + column.name + " ";
+    if (column.categories.empty()) {
+      text += at < x.size() ? page::general(x[at] * column.deviation + column.mean, 6) : "?";
+      ++at;
+      continue;
+    }
+    std::string value = "?";
+    for (const std::string& category : column.categories)
+      if (at < x.size() && x[at++] > 0.5f) value = category;
+    text += value;
+  }
   return text;
 }
 
@@ -72,6 +98,8 @@ void show(WorstSample& sample, const Tensor& x, const data::Info& info) {
     sample.png = picture_of(x);
   else if (x.rank() == 1 && x.dtype() == i32 && info.vocabulary)
     sample.text = words_of(x, *info.vocabulary);
+  else if (x.rank() == 1 && x.dtype() == f32 && info.table)
+    sample.text = row_of(x.to_vector<float>(), *info.table);
   else if (x.rank() == 1 && x.dtype() == f32)
     sample.text = numbers_text(x.to_vector<float>());
 }
@@ -146,10 +174,10 @@ std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& d
   std::vector<WorstSample> samples;
   for (const Candidate& candidate : worst.found()) {
     WorstSample sample{.loss = candidate.loss, .truth = {}, .predicted = {}};
-    sample.truth = classes ? class_name(some.info(), candidate.truth) : numbers_text(candidate.wanted);
+    sample.truth = classes ? class_name(some.info(), candidate.truth) : targets_text(candidate.wanted, some.info());
     sample.predicted =
         classes ? class_name(some.info(), candidate.predicted) + " (" + page::fixed(candidate.probability, 2) + ")"
-                : numbers_text(candidate.got);
+                : targets_text(candidate.got, some.info());
     show(sample, some.at(candidate.index).first, some.info());
     samples.push_back(std::move(sample));
   }

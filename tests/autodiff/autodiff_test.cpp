@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <memory>
+
 #include "text_checks.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
@@ -113,6 +117,77 @@ TEST_P(Autodiff, VjpOfACheckpointAroundACompiledFunction) {
   EXPECT_EQ(p.pull({ones({2})})[0].to_vector<float>(), (Floats{8, 12}));
 }
 
+// ---- gradients() of tensors that were computed before
+
+std::string refusal(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(Autodiff, AGradientThroughWhatWasReadIsRefused) {
+  const Tensor x = tensor({1.f, 2.f});
+  const Tensor y = sum(x * x);
+  EXPECT_EQ(gradients(y, {x})[0].to_vector<float>(), (Floats{2, 4}));
+  EXPECT_EQ(y.item<float>(), 5.f);
+  EXPECT_TRUE(contains(refusal([&] { gradients(y, {x}); }), "computed already"));
+
+  // In the middle of a chain, and beside a part that is still a graph.
+  const Tensor h = exp(x);
+  h.eval();
+  EXPECT_TRUE(contains(refusal([&] { gradients(sum(h * 2), {x}); }), "exp"));
+  EXPECT_THROW(gradients(sum(h * x), {x}), Error);
+  // Two reads later it is still known.
+  const Tensor later = h * 3;
+  later.eval();
+  EXPECT_THROW(gradients(sum(later), {x}), Error);
+  EXPECT_THROW(gradients(sum(later), {h}), Error);
+}
+
+TEST_P(Autodiff, WhatWasReadIsAConstantForOthers) {
+  const Tensor w = tensor({1.f, 2.f});
+  const Tensor data = exp(tensor({0.f, 0.f}));  // newer than w, and does not depend on it
+  data.eval();
+  EXPECT_EQ(gradients(sum(w * data), {w})[0].to_vector<float>(), (Floats{1, 1}));
+  EXPECT_EQ(gradients(sum(data * 2), {w})[0].to_vector<float>(), (Floats{0, 0}));
+  EXPECT_EQ(gradients(sum(data * 2), {data})[0].to_vector<float>(), (Floats{2, 2}));
+  const Tensor still = stop_gradient(w * 5), chosen = cast(argmax(w), f32);  // no gradient flows through these
+  still.eval();
+  chosen.eval();
+  EXPECT_EQ(gradients(sum(w * still) * chosen, {w})[0].to_vector<float>(), (Floats{5, 10}));
+}
+
+TEST_P(Autodiff, AChainThatWasComputedOnTheWayIsRefused) {
+  const Tensor x = tensor({1.f});
+  Tensor y = x;
+  for (int i = 0; i < 12000; ++i) y = y + 1;
+  EXPECT_THROW(gradients(sum(y), {x}), Error);
+  const Tensor g = grad([](const Tensor& start) {
+    Tensor z = start;
+    for (int i = 0; i < 12000; ++i) z = z + 1;
+    return sum(z);
+  })(x);
+  EXPECT_EQ(g.item<float>(), 1.f);
+}
+
+TEST_P(Autodiff, ACompiledResultIsRefusedToo) {
+  Variable w("w", tensor({2.f, 3.f}));
+  auto f = compile([&](const Tensor& t) { return sum(t * t * w); });
+  const Tensor x = tensor({1.f, 2.f}), other = ones({2});
+  const Tensor y = f(x);
+  EXPECT_TRUE(contains(refusal([&] { gradients(y, {x}); }), "compiled"));
+  EXPECT_THROW(gradients(y * 2, {w.value()}), Error);
+  EXPECT_EQ(gradients(sum(other * y), {other})[0].to_vector<float>(), (Floats{14, 14}));
+  EXPECT_EQ(grad([&](const Tensor& t) { return f(t); })(x).to_vector<float>(), (Floats{4, 12}));
+  // A compiled call computes its pending arguments.
+  const Tensor pending = x * 3;
+  f(pending);
+  EXPECT_THROW(gradients(sum(pending), {x}), Error);
+}
+
 TEST_P(Autodiff, StopGradient) {
   const Tensor g = grad([](const Tensor& x) { return sum(stop_gradient(x) * x); })(sample());
   EXPECT_EQ(g.to_vector<float>(), (Floats{1, 2, 3, 4}));
@@ -217,6 +292,28 @@ TEST_P(Autodiff, CheckpointGivesTheSameGradientsForVariablesToo) {
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const Floats a = plain[i].to_vector<float>(), b = again[i].to_vector<float>();
     for (std::size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(a[j], b[j], 1e-5);
+  }
+}
+
+// The function itself is called once: what it refers to may be gone when the gradient is recorded.
+TEST_P(Autodiff, CheckpointDoesNotCallItsFunctionAgain) {
+  int calls = 0;
+  const Tensor x = tensor({1.f, 2.f}), w = tensor({3.f, 4.f});
+  Tensor y;
+  {
+    auto factor = std::make_unique<Tensor>(w * 2);
+    const std::function<Tensor(const Tensor&)> f = [&](const Tensor& t) {
+      ++calls;
+      return exp(t) * *factor;
+    };
+    y = sum(checkpoint(f)(x));
+  }
+  const Tensors g = gradients(y, {x, w});
+  EXPECT_EQ(calls, 1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const float e = std::exp(x.to_vector<float>()[i]);
+    EXPECT_NEAR(g[0].to_vector<float>()[i], e * 2 * w.to_vector<float>()[i], 1e-4);
+    EXPECT_NEAR(g[1].to_vector<float>()[i], e * 2, 1e-4);
   }
 }
 

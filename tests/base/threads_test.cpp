@@ -4,8 +4,11 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -114,6 +117,41 @@ TEST(ThreadsDeathTest, OneOfNoTeamIsNotBoundWithTheFirst) {
   unsetenv("OMP_PROC_BIND");
 }
 
+TEST_F(Threads, OneThreadWorksAloneWhereItIsToldTo) {
+  set_threads(2);
+  {
+    const Alone alone;
+    EXPECT_EQ(threads(), 1);
+    const Alone not_more(false);
+    EXPECT_EQ(threads(), 1);
+  }
+  EXPECT_EQ(threads(), 2);
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Spinning takes as much processor time as there is; asleep it is next to none, however busy the machine.
+TEST_F(Threads, WaitingThreadsSleep) {
+  set_threads(2);
+  wait_asleep();
+  std::vector<int> touched(2);
+  const auto work = [&] {
+    parallel_for(2, 1, [&](std::int64_t begin, std::int64_t) { ++touched[static_cast<std::size_t>(begin)]; });
+  };
+  work();
+  const double before = processor_seconds();
+  constexpr int kRounds = 50;
+  for (int i = 0; i < kRounds; ++i) {
+    work();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_LT(processor_seconds() - before, kRounds * 1e-3);  // half of the waiting, where a spinning thread takes all
+}
+
 TEST(Cpu, DescribesItself) {
   EXPECT_FALSE(cpu_name().empty());
   EXPECT_FALSE(isa_name().empty());
@@ -149,6 +187,44 @@ TEST(Cpu, TellsWhetherTilesWereGranted) {
   EXPECT_EQ(isa_name({}, Amx::absent), "baseline");
   EXPECT_EQ(amx(), amx());  // settled by the first call
 }
+
+// A quarter of the smallest normal number on each thread of a team: zero where denormals are flushed.
+std::vector<float> quarters_on_team(int team) {
+  std::vector<float> quarters(static_cast<std::size_t>(team));
+  volatile float smallest = std::numeric_limits<float>::min();
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int i = 0; i < team; ++i) quarters[static_cast<std::size_t>(i)] = smallest * 0.25f;
+  return quarters;
+}
+
+#if defined(__x86_64__)
+
+TEST_F(Threads, DenormalsAreFlushedWithinAndKeptAfterwards) {
+  constexpr int kTeam = 3;
+  const std::vector<float> zeros(kTeam, 0.f), kept(kTeam, std::numeric_limits<float>::min() * 0.25f);
+  set_threads(kTeam);
+  // On a thread that has no team yet, so that threads are started while denormals are flushed.
+  std::thread([&] {
+    for (const bool library : {false, true}) {
+      {
+        const FlushDenormals flush;
+        if (library) FlushDenormals::include_team(kTeam);
+        std::vector<float> quarters(kTeam, 1.f);
+        parallel_for(kTeam, 1, [&](std::int64_t begin, std::int64_t) {
+          volatile float smallest = std::numeric_limits<float>::min();
+          quarters[static_cast<std::size_t>(begin)] = smallest * 0.25f;
+        });
+        EXPECT_EQ(quarters, zeros);
+        if (library) {
+          EXPECT_EQ(quarters_on_team(kTeam), zeros);
+        }
+      }
+      EXPECT_EQ(quarters_on_team(kTeam), kept) << library;
+    }
+  }).join();
+}
+
+#endif
 
 }  // namespace
 }  // namespace varve

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "varve/io.h"
 #include "varve/ops.h"
+#include "varve/version.h"
 
 #ifdef VARVE_CLI_PATH
 namespace {
@@ -31,9 +32,9 @@ TEST(Cli, HelpTeachesWithExamples) {
 }
 
 TEST(Cli, Version) {
-  const Result version = varve_command("--version");
-  EXPECT_EQ(version.code, 0);
-  EXPECT_EQ(version.out, std::string("varve ") + VARVE_VERSION + "\n");
+  const Result result = varve_command("--version");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, std::string("varve ") + version() + "\n");
 }
 
 TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
@@ -81,7 +82,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
 
 TEST(Cli, InfoNamesBuildAndMachine) {
   const json info = json::parse(varve_command("info --json").out);
-  EXPECT_EQ(info["version"], VARVE_VERSION);
+  EXPECT_EQ(info["version"], version());
   EXPECT_EQ(info["backends"], (json{"cpu", "reference", "null"}));
   EXPECT_GE(info["threads"], 1);
   EXPECT_EQ(info["operators"], varve::operators().size());

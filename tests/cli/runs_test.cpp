@@ -76,6 +76,7 @@ TEST(CliRuns, AreFoundFromAnyFolder) {
       << "input = [2]\n[[layer]]\ndense = 2\n[train]\ndata = \"csv:table.csv#kind\"\nepochs = 1\n";
   const Result trained = varve_command("train net.toml --quiet");
   ASSERT_EQ(trained.code, 0) << trained.out;
+  EXPECT_TRUE(contains(varve::load_text("runs/net-1/index.html"), "<blockquote>a "));  // a row, in its own units
   const fs::path here = fs::current_path();
   fs::create_directory("elsewhere");
   fs::current_path("elsewhere");

@@ -3,15 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/device/context.h"
-#include "backends/cuda/device/function.h"
 #include "compiler/traced.h"
+#include "cuda/compiles.h"
 
 namespace varve::cuda {
 
@@ -48,13 +47,11 @@ inline std::vector<std::string> claimed(const detail::ProgramFn& fn, const std::
 // we know.
 inline void expect_compiles(const std::string& file) {
   if (gpu().present()) return;  // there they are compiled when they are made
-  static std::set<KernelText> tried;
   int found = 0;
   for (const KernelText& text : collected_texts()) {
     if (!text.file.starts_with(file)) continue;
     ++found;
-    if (!tried.insert(text).second) continue;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty()) << arch;
+    expect_text_compiles(text);
   }
   EXPECT_GT(found, 0) << file;
 }

@@ -6,8 +6,8 @@
 #include "backends/cuda/conv/conv_few_channels.h"
 #include "backends/cuda/conv/conv_small_images.h"
 #include "backends/cuda/conv/conv_weight_grad_3x3.h"
-#include "backends/cuda/device/function.h"
 #include "base/text.h"
+#include "cuda/compiles.h"
 #include "cuda/conv_shapes.h"
 #include "cuda/gpu_here.h"
 
@@ -20,18 +20,17 @@ KernelText text_of(DType dtype, const char* index, int pass) {
 
 TEST(ConvTexts, CompileForEveryPass) {
   for (const int pass : {0, 1, 2}) {
-    EXPECT_FALSE(compile(text_of(f32, "int", pass), "sm_80").empty());
-    EXPECT_FALSE(compile(text_of(f64, "i64", pass), "sm_90").empty());
+    expect_text_compiles(text_of(f32, "int", pass), "sm_80");
+    expect_text_compiles(text_of(f64, "i64", pass), "sm_90");
   }
 }
 
 TEST(ConvTexts, CompileForCopiesOfImagesAndWeights) {
-  for (const char* arch : {"sm_80", "sm_90a"})
-    for (const char* bits : {"u16", "u32"}) {
-      EXPECT_FALSE(compile({"conv/conv_transposed.cu", defines({{"T", bits}})}, arch).empty());
-      for (const char* wide : {"0", "1"})
-        EXPECT_FALSE(compile({"conv/conv_im2col.cu", defines({{"T", bits}, {"WIDE", wide}})}, arch).empty());
-    }
+  for (const char* bits : {"u16", "u32"}) {
+    expect_text_compiles({"conv/conv_transposed.cu", defines({{"T", bits}})});
+    for (const char* wide : {"0", "1"})
+      expect_text_compiles({"conv/conv_im2col.cu", defines({{"T", bits}, {"WIDE", wide}})});
+  }
 }
 
 // Of images as wide as those of the networks that are measured.
@@ -45,7 +44,7 @@ TEST(ConvTexts, OfTilesCompileForTheGpuTheyAreFor) {
   for (const KernelText& text : collected_texts()) {
     if (text.file != "conv/conv_weight_grad_3x3.cu") continue;
     ++found;
-    EXPECT_FALSE(compile(text, "sm_90a").empty());
+    expect_text_compiles(text, "sm_90a");
   }
   EXPECT_GE(found, 4);
 }
@@ -59,7 +58,7 @@ TEST(ConvTexts, OfSmallImagesCompileForGpusWithTensorCores) {
   for (const KernelText& text : collected_texts()) {
     if (!text.file.starts_with("conv/conv_small_images")) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty());
+    expect_text_compiles(text);
   }
   EXPECT_GE(found, 9);
 }
@@ -79,7 +78,7 @@ TEST(ConvTexts, OfFewChannelsCompileForEveryGpuWithTensorCores) {
   for (const KernelText& text : collected_texts()) {
     if (!text.file.starts_with("conv/conv_few_channels")) continue;
     ++found;
-    for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_FALSE(compile(text, arch).empty());
+    expect_text_compiles(text);
   }
   EXPECT_GE(found, 14);
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/device/function.h"
+#include "cuda/compiles.h"
 #include "varve/error.h"
 
 namespace varve::cuda {
@@ -13,9 +13,9 @@ TEST(KernelTexts, SharedHeadersCompileAlone) {
   for (const auto& [name, text] : kernel_files()) {
     if (!name.starts_with("kernels/") || text.find("generated.cuh") != std::string::npos) continue;
     const KernelText alone = generated_kernel("#include \"" + name + "\"\n");
-    EXPECT_FALSE(compile(alone, "sm_90a").empty()) << name;
+    expect_text_compiles(alone, "sm_90a");
     if (name == "kernels/tma.cuh") continue;  // for compute capability 9.0 alone
-    EXPECT_FALSE(compile(alone, "sm_80").empty()) << name;
+    expect_text_compiles(alone, "sm_80");
   }
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <system_error>
 
@@ -125,6 +126,29 @@ bool succeeds(const std::vector<std::string>& words, const fs::path& log) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// The prelude, compiled once for all kernels of a cache: g++ reads prelude.h.gch, or the file beside it where that does
+// not suit a kernel's options.
+fs::path precompiled_prelude(const std::vector<std::string>& words) {
+  Hash hash;
+  for (const std::string& word : words) hash.add(word);
+  hash.add(prelude_text());
+  const fs::path folder = cache_folder() / ("prelude-" + hash.text());
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  if (fs::exists(folder)) return folder / "prelude.h";
+
+  const fs::path made = folder.string() + "." + std::to_string(getpid());
+  fs::create_directories(made);
+  write(made / "prelude.h", "#include \"" + (prelude_folder() / "prelude.h").string() + "\"\n");
+  std::vector<std::string> all = words;
+  all.insert(all.end(), {"-x", "c++-header", "-o", made / "prelude.h.gch", made / "prelude.h"});
+  succeeds(all, made / "log");
+  std::error_code error;
+  fs::rename(made, folder, error);
+  if (error) fs::remove_all(made);  // another process was faster
+  return folder / "prelude.h";
+}
+
 std::string key(const CompileJob& job, const std::vector<std::string>& words) {
   Hash hash;
   for (const std::string& word : words) hash.add(word);
@@ -147,7 +171,7 @@ Compiled compile(const CompileJob& job) {
   std::string own = stem.string() + "." + std::to_string(getpid()) + "." + std::to_string(serial++);
   fs::path source = own + ".cpp", made = own + ".so", log = own + ".log";
   write(source, job.source);
-  words.insert(words.end(), {"-include", prelude_folder() / "prelude.h"});
+  words.insert(words.end(), {"-include", precompiled_prelude(words)});
   words.insert(words.end(), job.options.begin(), job.options.end());
   words.insert(words.end(), {"-o", made, source, "-lm", "-lc"});
   bool compiled = succeeds(words, log);

@@ -169,5 +169,29 @@ TEST(Dataset, TransformsFollowOneAnother) {
   EXPECT_EQ(numbered(5).map({plus}).map({twice}).at(3).first.to_vector<float>()[0], 8);
 }
 
+TEST(Dataset, ClassesAreNumberedByName) {
+  const Dataset set =
+      from_tensors(zeros({3, 2}), tensor<std::int32_t>({0, 1, 0}), {.name = "few", .classes = {"b", "d"}});
+  const Dataset wide = set.with_classes({"a", "b", "c", "d"});
+  const auto labels = [](const Dataset& from) {
+    std::vector<int> all;
+    for (std::int64_t i = 0; i < from.size(); ++i) all.push_back(from.at(i).second.item<int>());
+    return all;
+  };
+  EXPECT_EQ(labels(wide), (std::vector<int>{1, 3, 1}));
+  EXPECT_EQ(wide.classes(), 4);
+  EXPECT_EQ(labels(wide.subset({1, 2}).with_classes({"d", "c", "b", "a"})), (std::vector<int>{0, 2}));
+  EXPECT_EQ(labels(set), (std::vector<int>{0, 1, 0}));
+  try {
+    set.with_classes({"b", "c"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "data set \"few\" has a class \"d\" that is none of those wanted. It has \"b\", \"d\"; wanted are \"b\", "
+              "\"c\".");
+  }
+  EXPECT_THROW(from_tensors(zeros({1, 2}), zeros({1})).with_classes({"a"}), Error);
+}
+
 }  // namespace
 }  // namespace varve::data

@@ -29,6 +29,7 @@ TEST_F(PictureFolder, HasAClassForEachSubfolder) {
   const Splits splits = image_folder(path("set"), {.height = 2, .width = 3, .channels = 3, .test_share = 0});
   EXPECT_EQ(splits.train.info().classes, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(splits.train.info().name, "set");
+  EXPECT_EQ(splits.train.info().skipped, std::vector<std::string>{path("set/cat/notes.txt")});
   EXPECT_FALSE(splits.test.defined());
   ASSERT_EQ(splits.train.size(), 3);
   EXPECT_EQ(splits.train.x(), (TensorType{f32, {2, 3, 3}}));
@@ -91,10 +92,26 @@ TEST_F(PictureFolder, NamesAFileThatCannotBeDecoded) {
   expect_error([&] { train.at(0); }, "1.png");
 }
 
-TEST_F(PictureFolder, DoesNotWaitForAPipe) {
+// Reading it would wait for ever.
+TEST_F(PictureFolder, SkipsAPipeByName) {
   paint("set/a/1.png", 1);
   ASSERT_EQ(mkfifo(path("set/a/2.png").c_str(), 0600), 0);
-  expect_error([&] { image_folder(path("set"), kSmall); }, "2.png\" is not a file but a pipe");
+  const Dataset set = image_folder(path("set"), kSmall).train;
+  EXPECT_EQ(set.size(), 1);
+  EXPECT_EQ(set.info().skipped, std::vector<std::string>{path("set/a/2.png")});
+}
+
+TEST_F(PictureFolder, NoClassIsLeftWithoutPictures) {
+  paint("set/cat/1.png", 1);
+  write("set/dog/1.tiff", "not read");
+  expect_error([&] { image_folder(path("set"), kSmall); },
+               "dog\": the class has no pictures that can be read. Skipped: \"");
+  std::filesystem::remove_all(path("set/dog"));
+  // A GIF of one pixel, as the smallest of web pages have them.
+  write("set/dog/1.gif", std::string("GIF89a\1\0\1\0\x80\0\0\xFF\xFF\xFF\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;", 35));
+  const Dataset set = image_folder(path("set"), kSmall).train;
+  EXPECT_EQ(set.size(), 2);
+  EXPECT_EQ(set.at(1).first.to_vector<float>(), std::vector<float>(16, 1.f));
 }
 
 TEST_F(PictureFolder, ExplainsWhatItExpected) {
@@ -102,7 +119,7 @@ TEST_F(PictureFolder, ExplainsWhatItExpected) {
   std::filesystem::create_directories(path("empty"));
   expect_error([&] { image_folder(path("empty")); }, "has no folders");
   std::filesystem::create_directories(path("hollow/a"));
-  expect_error([&] { image_folder(path("hollow")); }, "no .jpg, .jpeg or .png files");
+  expect_error([&] { image_folder(path("hollow")); }, "no pictures that can be read in its folders");
   expect_error([&] { image_folder(path("hollow"), {.height = 0}); }, "from 1 to 8192, got 0");
   expect_error([&] { image_folder(path("hollow"), {.channels = 2}); }, "channels must be 1 or 3");
   expect_error([&] { image_folder(path("hollow"), {.test_share = 1}); }, "test_share");

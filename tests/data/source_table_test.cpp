@@ -101,10 +101,49 @@ TEST_F(CsvFile, IsStandardizedByItsTrainingPart) {
   for (std::int64_t i = 0; i < 15; ++i) EXPECT_FALSE(held.contains(x(plain.train, i)[0]));
 }
 
+TEST_F(CsvFile, ColumnsOfTextAreCategories) {
+  const Dataset train = load("a,wall,b,y\n1,wood,5,x\n2,brick,6,x\n3,wood,7,z\n").train;
+  EXPECT_EQ(train.x(), (TensorType{f32, {4}}));
+  EXPECT_EQ(x(train, 0), (std::vector<float>{1, 0, 1, 5}));
+  EXPECT_EQ(x(train, 1), (std::vector<float>{2, 1, 0, 6}));
+  EXPECT_EQ(train.info().table->inputs[1].categories, (std::vector<std::string>{"brick", "wood"}));
+  std::string ids = "id,y\n";
+  for (int i = 0; i < 1001; ++i) ids += "n" + std::to_string(i) + ",x\n";
+  expect_error([&] { load(ids); }, "column \"id\" has 1001 different texts; at most 1000");
+}
+
+// What was fitted to one file is applied to others.
+TEST_F(CsvFile, OtherRowsGoThroughTheSameColumns) {
+  const Dataset train = load("a,wall,y\n0,wood,100\n2,brick,200\n4,wood,330\n", {.test_share = 0}).train;
+  const TableEncoder& table = *train.info().table;
+  EXPECT_EQ(table.width(), 3);
+  EXPECT_NEAR(table.inputs[0].mean, 2, 1e-12);
+  EXPECT_NEAR(train.at(0).second.item<float>(), (100 - 210) / table.target.deviation, 1e-5);
+  EXPECT_NEAR(table.unscaled(train.at(2).second).item<float>(), 330, 1e-3);
+  const CsvOptions with = {.test_share = 0, .encoder = train.info().table};
+  const Dataset other = load("y,b,wall,a\n100,9,wood,4\n", with).train;  // by name
+  EXPECT_EQ(x(other, 0), x(train, 2));
+  EXPECT_EQ(other.at(0).second.item<float>(), train.at(0).second.item<float>());
+  EXPECT_EQ(x(load("4,wood,100\n", with).train, 0), x(train, 2));  // by place
+  const TableEncoder::Rows bare = table.encode("4,wood\n\n0,wood\n", "rows");
+  EXPECT_FALSE(bare.y.defined());
+  EXPECT_EQ(bare.lines, (std::vector<std::int64_t>{1, 3}));
+  EXPECT_FALSE(table.encode("a,wall,y\n4,wood,\n", "rows").y.defined());  // left open
+  expect_error([&] { table.encode("4\n", "rows"); }, "rows, line 1: expected 2 fields (\"a\", \"wall\"), or 3");
+  expect_error([&] { table.encode("4,mud\n", "rows"); }, "Known: \"brick\", \"wood\"");
+  expect_error([&] { table.encode("a,y\n4,1\n", "rows"); }, "rows lacks the column \"wall\"");
+  expect_error([&] { table.encode("a,wall\n", "rows"); }, "no rows below its header");
+  expect_error([&] { table.encode("", "rows"); }, "rows is empty");
+  expect_error([&] { table.encode("1,wood\n1\n", "rows"); }, "rows, line 2: expected 2 fields, got 1");
+  expect_error([&] { load("a,wall\n1,wood\n", with); }, "lacks the column \"y\"");
+  survives([&](const std::string& bytes) { table.encode(bytes, "rows"); }, "a,wall,y\n1,wood,3\n2,brick,4\n");
+}
+
 TEST_F(CsvFile, TellsWhatIsWrongAndWhere) {
   expect_error([&] { load("a,b,y\n1,2,x\n1,,x\n"); }, "line 3: no value for \"b\"");
   expect_error([&] { load("a,b,y\n1,2,x\n1,x\n"); }, "line 3: expected 3 fields, got 2");
-  expect_error([&] { load("a,b,y\n1,red,x\n"); }, "line 2: \"red\" in column \"b\" is not a number");
+  expect_error([&] { load("a,b,y\n1,2,x\n1,red,x\n1,3,x\n"); }, "line 3: \"red\" in column \"b\" is not a number");
+  expect_error([&] { load("a,a,y\n1,2,x\n"); }, "two columns have the same name");
   expect_error([&] { load("a,b,y\n1,1e999,x\n"); }, "\"1e999\" in column \"b\" is not a number");
   expect_error([&] { load("a,b,y\n1,nan,x\n"); }, "is not a number");
   expect_error([&] { load(""); }, "is empty");

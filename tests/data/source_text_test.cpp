@@ -184,5 +184,23 @@ TEST_F(TextFiles, ByCharactersMayHoldAnyBytes) {
   expect_error([&] { characters(path("nowhere")); }, "nowhere");
 }
 
+// Another text by the vocabulary of the first: the same characters have the same ids, others are unknown.
+TEST(OtherText, IsReadByAGivenVocabulary) {
+  const test::TemporaryFolder folder;
+  std::string first, second;
+  for (int i = 0; i < 60; ++i) first += "abc"[i % 3], second += i < 40 ? 'c' : "bx"[i % 2];
+  save_text(folder / "one.txt", first + first);
+  save_text(folder / "two.txt", second + second);
+  const TextOptions options = {.steps = 3, .streams = 2};
+  const Splits one = characters(folder / "one.txt", options);
+  const auto vocabulary = one.train.info().vocabulary;
+  const Splits two = load("chars:" + (folder / "two.txt"), {{"steps", 3}, {"streams", 2}}, {}, one.train.info());
+  EXPECT_EQ(two.train.info().vocabulary, vocabulary);
+  EXPECT_EQ(two.train.at(0).first.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, vocabulary->id("c")));
+  EXPECT_EQ(two.train.classes(), one.train.classes());
+  const std::vector<std::int32_t> last = two.train.at(two.train.size() - 1).second.to_vector<std::int32_t>();
+  EXPECT_NE(std::find(last.begin(), last.end(), 1), last.end());  // x
+}
+
 }  // namespace
 }  // namespace varve::data

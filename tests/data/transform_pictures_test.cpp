@@ -181,5 +181,74 @@ TEST(Transform, BadOptionsAreRefused) {
   EXPECT_THROW(normalize({0}, {0}), Error);
 }
 
+// Pictures whose targets are their own pixels, as class numbers and as numbers.
+Dataset segmented(DType dtype) {
+  std::vector<float> values;
+  for (int i = 0; i < 4 * 8 * 8; ++i) values.push_back(static_cast<float>(1 + i * 7 % 61));
+  const Tensor x = tensor(values, {4, 8, 8, 1});
+  return from_tensors(x, x.reshape({4, 8, 8}).to(dtype), {.name = "maps"});
+}
+
+TEST(PixelTargets, MoveWithTheirPixels) {
+  for (const DType dtype : {i32, f32}) {
+    const Dataset set = segmented(dtype);
+    int moved = 0;
+    for (const Transform& transform : {random_flip(), random_crop(3)}) {
+      const Dataset changed = set.map({transform});
+      for (std::int64_t i = 0; i < set.size(); ++i) {
+        const auto [x, y] = changed.at(i);
+        EXPECT_EQ(x.to_vector<float>(), y.to(f32).to_vector<float>()) << transform.name << ' ' << i;
+        moved += x.to_vector<float>() != set.at(i).first.to_vector<float>() ? 1 : 0;
+      }
+    }
+    EXPECT_GT(moved, 3);
+  }
+}
+
+// Turned and scaled, classes are those of the nearest pixel: none arises that was not there.
+TEST(PixelTargets, AreNeverMixed) {
+  const std::vector<float> left_right = [] {
+    std::vector<float> values;
+    for (int i = 0; i < 16 * 16; ++i) values.push_back(i % 16 < 8 ? 1.f : 5.f);
+    return values;
+  }();
+  const Tensor x = tensor(left_right, {1, 16, 16, 1});
+  const Dataset set = from_tensors(x, x.reshape({1, 16, 16}).to(i32));
+  for (const Transform& transform : {random_rotate(40), random_scale(1.5, 2)}) {
+    const auto [image, classes] = set.map({transform}).at(0);
+    const std::vector<std::int32_t> labels = classes.to_vector<std::int32_t>();
+    const std::vector<float> pixels = image.to_vector<float>();
+    EXPECT_EQ(std::set<std::int32_t>(labels.begin(), labels.end()).count(5), 1u);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      EXPECT_TRUE(labels[i] == 0 || labels[i] == 1 || labels[i] == 5) << labels[i];
+      if (pixels[i] == 1.f || pixels[i] == 5.f) {
+        EXPECT_EQ(static_cast<float>(labels[i]), pixels[i]) << transform.name;
+      }
+    }
+  }
+}
+
+TEST(PixelTargets, StayWhereOnlyColoursChange) {
+  const Dataset set = segmented(i32);
+  const auto changed = set.map({noise(0.5), cutout(4), normalize({0.5}, {2})}).at(1);
+  EXPECT_EQ(changed.second.to_vector<int>(), set.at(1).second.to_vector<int>());
+  EXPECT_NE(changed.first.to_vector<float>(), set.at(1).first.to_vector<float>());
+}
+
+TEST(PixelTargets, OwnTransformsMustSayWhatTheyDo) {
+  const Dataset set = segmented(f32);
+  const auto nothing = [](Image&, Random&) {};
+  try {
+    set.map({{.name = "swirl", .apply = nothing}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("swirl moves pixels, and its targets, f32 [8, 8], are of each pixel"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_NO_THROW(set.map({{.name = "swirl", .apply = nothing, .to_targets = nothing}}));
+  EXPECT_NO_THROW(set.map({{.name = "tint", .apply = nothing, .moves = false}}));
+}
+
 }  // namespace
 }  // namespace varve::data

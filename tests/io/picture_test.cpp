@@ -153,7 +153,8 @@ TEST_F(PictureFile, PngComesBack) {
                "2 channels");
   expect_error([&] { save_png(path("p.png"), {}); }, "channels");
   expect_error([&] { load_picture(path("none.png")); }, "none.png");
-  expect_error([&] { load_picture(write("t.png", "text")); }, "neither a JPEG nor a PNG");
+  expect_error([&] { load_picture(write("t.png", "text")); },
+               "none of the pictures that can be read: JPEG, PNG, WebP, GIF, BMP");
 }
 
 TEST(PictureFiles, TruncationIsRefusedAtEveryByte) {

@@ -242,5 +242,37 @@ TEST(Combine, ResidualBranchesAndGraph) {
             "a convolution of 1×1, can bring x to the body's shape.");
 }
 
+TEST(Module, BuiltForF64ItIsOfF64) {
+  auto plain = nn::dense(2);
+  plain.build({3}, {.dtype = f64});
+  EXPECT_EQ(plain.variable("weight").type().dtype, f64);
+  EXPECT_EQ(plain(zeros({1, 3}, f64)).dtype(), f64);
+  auto model = nn::sequential(nn::conv2d(4, {.padding = nn::same}), nn::batch_norm({.activation = nn::relu}),
+                              nn::layer_norm(), nn::flatten(), nn::dense(3));
+  model.build({4, 4, 2}, {.dtype = f64, .seed = 2});
+  for (const nn::NamedVariable& named : model.named_variables())
+    EXPECT_EQ(named.variable.type().dtype, f64) << named.path;
+  // Of f64, and not of f32 in f64's clothes: sums of f32 products would differ in the eighth digit.
+  const Tensor x = normal({2, 4, 4, 2}, {.seed = 1, .dtype = f64});
+  const Tensor y = model(x);
+  EXPECT_EQ(y.dtype(), f64);
+  auto dense = nn::dense(1, {.bias = false, .weight_init = nn::init::ones()});
+  dense.build({2}, {.dtype = f64});
+  EXPECT_EQ(dense(tensor<double>({1, 1e-12}).reshape({1, 2})).item<double>(), 1 + 1e-12);
+  model(x, Mode::train).eval();  // running statistics too
+  EXPECT_EQ(model.variable("1.running_mean").type().dtype, f64);
+  auto recurrent = nn::lstm(3, {.stateful = true});
+  recurrent.build({5, 2}, {.dtype = f64, .batch = 2});
+  EXPECT_EQ(recurrent(zeros({2, 5, 2}, f64)).dtype(), f64);
+  // Files keep what they are.
+  const test::TemporaryFolder folder;
+  dense.save(folder / "dense.safetensors");
+  EXPECT_EQ(load_safetensors(folder / "dense.safetensors").tensors[0].second.dtype(), f64);
+  // Everything else is as it was.
+  auto single = nn::dense(2);
+  single.build({3});
+  EXPECT_EQ(single(zeros({1, 3}, f64)).dtype(), f32);
+}
+
 }  // namespace
 }  // namespace varve::nn_tests

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/refusal.h"
+#include "varve/compile.h"
 
 namespace varve::test {
 
@@ -150,6 +151,14 @@ TEST(Refusals, Layers) {
        [&] {
          lstm(zeros({5, 2, 4}), {weights}, {.lengths = whole({3})});
        }},
+      {"a length beyond the sequence",
+       [&] {
+         lstm(zeros({5, 2, 4}), {weights}, {.lengths = tensor<std::int32_t>({5, 6})});
+       }},
+      {"a negative length",
+       [&] {
+         lstm(zeros({5, 2, 4}), {weights}, {.lengths = tensor<std::int64_t>({-1, 3})});
+       }},
       {"labels of another shape", [] { cross_entropy(matrix(), whole({4})); }},
       {"fractional labels", [] { cross_entropy(matrix(), zeros({3})); }},
       {"targets of another shape",
@@ -179,6 +188,26 @@ TEST(Refusals, RandomAndUpdates) {
       {"a moment of another shape",
        [] { adam_update(matrix(), matrix(), zeros({4}), matrix(), 0.1, full_int({}, 1)); }},
   });
+}
+
+// Lengths that a program is given, or computes, are checked when it runs, as indices are.
+TEST(Refusals, LengthsOfProgramsAreChecked) {
+  const std::string before = device();
+  for (const char* device_name : {"cpu", "reference"}) {
+    set_device(device_name);
+    const RecurrentWeights w{.input = zeros({4, 3}), .hidden = zeros({3, 3}), .bias = zeros({3})};
+    auto last = compile([&](Tensor x, Tensor lengths) { return rnn(x, {w}, {.lengths = lengths}).y; });
+    EXPECT_NO_THROW(last(zeros({5, 2, 4}), tensor<std::int32_t>({0, 5})).eval());
+    for (const std::int32_t wrong : {-1, 6, 2147483647}) {
+      try {
+        last(zeros({5, 2, 4}), tensor<std::int32_t>({3, wrong})).eval();
+        ADD_FAILURE() << device_name << ": a length of " << wrong << " was taken";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("out of range [0, 6)"), std::string::npos) << error.what();
+      }
+    }
+  }
+  set_device(before);
 }
 
 }  // namespace

@@ -103,6 +103,21 @@ TEST(Config, OverridesReachEverywhere) {
   EXPECT_EQ(load_config("cnn-mnist", {"optimizer=sgd"}).optimizer.options.size(), 0u);  // another one, its own options
 }
 
+TEST(Config, SettingsMeanTheSameInAnyOrder) {
+  EXPECT_EQ(load_config("lenet5", {"rate=0.5", "optimizer=sgd"}).optimizer.options, (Numbers{{"rate", 0.5}}));
+  std::vector<std::string> settings = {"data.train=50",   "data=digits", "optimizer.momentum=0.9",
+                                       "optimizer=sgd",   "rate=0.5",    "schedule=step_decay",
+                                       "schedule.every=3"};
+  std::sort(settings.begin(), settings.end());
+  const std::string text = load_config("lenet5", settings).toml();
+  EXPECT_NE(text.find("momentum = 0.9"), std::string::npos) << text;
+  do ASSERT_EQ(load_config("lenet5", settings).toml(), text);
+  while (std::next_permutation(settings.begin(), settings.end()));
+  EXPECT_EQ(error_of("lenet5", {"rate=1", "optimizer.rate=2"}),
+            "optimizer.rate is set twice, to 1 and to 2. Leave one of them out.");
+  EXPECT_EQ(load_config("lenet5", {"epochs=3", "epochs=3"}).epochs, 3);
+}
+
 TEST(Config, WrittenAndReadBackItIsTheSame) {
   const std::vector<std::string> changes = {"rate=0.003",          "schedule={milestones = {epochs = [2, 4]}}",
                                             "augment=flip,crop",   "mean=[0.1]",

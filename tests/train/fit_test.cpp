@@ -49,6 +49,20 @@ TEST(Fit, TheSameSeedGivesTheSameBits) {
   for (std::size_t i = 0; i < ends[0].size(); ++i) EXPECT_TRUE(same_bits(ends[0][i], ends[1][i])) << i;
 }
 
+TEST(Fit, AModelOfF64StaysOne) {
+  for (const std::int64_t accumulate : {1, 2}) {
+    nn::Sequential model = small_network();
+    model.build({8}, {.dtype = f64});
+    train::FitOptions options = quick();
+    options.accumulate = accumulate;
+    options.average = 0.9;
+    options.validation_share = 0.2;
+    const train::History history = train::fit(model, points(500, 1), options);
+    EXPECT_LT(history.epochs.back().value("loss"), 0.8 * history.epochs.front().value("loss"));
+    for (const Variable& parameter : model.parameters()) EXPECT_EQ(parameter.type().dtype, f64) << parameter.name();
+  }
+}
+
 TEST(Fit, AccumulatedBatchesMakeOneStep) {
   std::vector<Tensor> ends[2];
   for (int k = 0; k < 2; ++k) {

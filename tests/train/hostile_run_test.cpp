@@ -77,5 +77,67 @@ TEST(HostileRun, AbsurdSizesAreRefused) {
   EXPECT_THROW(train::load_run(folder / "nowhere"), Error);
 }
 
+// What a table's run keeps of its columns, altered: an error, or columns that still fit the network.
+TEST(HostileRun, DamagedColumnsAreErrors) {
+  const Folder folder;
+  std::string text = "a,wall,y\n";
+  for (int i = 0; i < 40; ++i)
+    text += std::to_string(i) + (i % 2 ? ",wood," : ",brick,") + std::to_string(3.5 * i) + "\n";
+  save_text(folder / "t.csv", text);
+  const train::Config config =
+      train::config_from_toml("input = [3]\n[[layer]]\ndense = 1\n[train]\ndata = \"csv:" + (folder / "t.csv") +
+                                  "\"\nloss = \"mse\"\nepochs = 1\n",
+                              "table");
+  const std::string run = train::run(config, {.folder = folder / "run", .verbosity = train::Verbosity::quiet}).folder;
+  const std::string card = run + "/model.json", whole = load_text(card);
+  const train::TrainedModel kept = train::load_run(run);
+  ASSERT_TRUE(kept.table);
+  EXPECT_EQ(kept.table->inputs[1].categories, (std::vector<std::string>{"brick", "wood"}));
+  EXPECT_EQ(kept.table->encode("4,wood\n", "row").x.shape(), (Shape{1, 3}));
+  std::mt19937 random(5);
+  for (int i = 0; i < 400; ++i) {
+    std::string lying = whole;
+    lying[random() % lying.size()] = static_cast<char>(random());
+    put(card, lying);
+    try {
+      const train::TrainedModel loaded = train::load_run(run);
+      if (loaded.table) {
+        EXPECT_EQ(loaded.table->width(), 3);
+      }
+    } catch (const Error&) {
+    }
+  }
+  for (const auto& [from, to] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"\"target_place\": 2", "\"target_place\": 7"},
+                                                                  {"\"brick\",", ""},
+                                                                  {"\"separator\": \",\"", "\"separator\": \"\""}}) {
+    std::string lying = whole;
+    ASSERT_NE(lying.find(from), std::string::npos) << from << whole;
+    put(card, lying.replace(lying.find(from), from.size(), to));
+    EXPECT_THROW(train::load_run(run), Error) << to;
+  }
+}
+
+// The file may change while a run is stopped; the run goes on with what it began with.
+TEST(TableRun, GoesOnWithTheScalingItBeganWith) {
+  const Folder folder;
+  const auto write = [&](double factor) {
+    std::string text = "a,y\n";
+    for (int i = 0; i < 40; ++i) text += std::to_string(i * factor) + "," + std::to_string(3.5 * i) + "\n";
+    save_text(folder / "t.csv", text);
+  };
+  write(1);
+  train::Config config =
+      train::config_from_toml("input = [1]\n[[layer]]\ndense = 1\n[train]\ndata = \"csv:" + (folder / "t.csv") +
+                                  "\"\nloss = \"mse\"\nepochs = 1\n",
+                              "table");
+  const std::string run = train::run(config, {.folder = folder / "run", .verbosity = train::Verbosity::quiet}).folder;
+  const double before = train::load_run(run).table->inputs[0].deviation;
+  write(10);
+  config.epochs = 2;
+  train::run(config, {.folder = run, .resume = true, .verbosity = train::Verbosity::quiet});
+  EXPECT_EQ(train::load_run(run).table->inputs[0].deviation, before);
+}
+
 }  // namespace
 }  // namespace varve

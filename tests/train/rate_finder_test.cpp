@@ -26,7 +26,7 @@ TEST(RateFinder, SteepestPartBeforeTheMinimum) {
   const std::vector<double> rates = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
   // Differences over two steps at 1…4: -0.5, -1.9, -1.75, -0.5.
   EXPECT_EQ(steepest_rate(rates, losses), 1e-4);
-  EXPECT_EQ(steepest_rate({1e-2, 1e-1, 1}, {1, 2, 3}), 1e-3);  // never falls
+  EXPECT_EQ(steepest_rate({1e-2, 1e-1, 1}, {1, 2, 3}), 0);  // never falls
   EXPECT_EQ(steepest_rate({}, {}), 0);
 }
 
@@ -43,6 +43,33 @@ TEST(RateFinder, FindsAUsableRate) {
   for (const double loss : found.losses) EXPECT_TRUE(std::isfinite(loss));
   EXPECT_NE(found.svg.find("<svg"), std::string::npos);
   EXPECT_NE(found.svg.find("stroke-dasharray"), std::string::npos);
+}
+
+// Losses that differ from batch to batch: a fall is one that stands out from that.
+TEST(RateFinder, APlateauHasNoSteepestPart) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<double> rates, flat, falling;
+    data::Random random(seed, 0, 0);
+    for (int i = 0; i < 100; ++i) {
+      const double at = i / 99.0, noise = 0.1 * random.normal();
+      rates.push_back(std::pow(10, -7 + 8 * at));
+      const double blown = at > 0.93 ? (at - 0.93) * 50 : 0;
+      flat.push_back(2.3 + noise + blown);
+      falling.push_back(2.3 - 1.5 / (1 + std::exp((0.6 - at) * 30)) + noise + blown);  // steepest at 0.6
+    }
+    EXPECT_EQ(steepest_rate(rates, flat), 0) << seed;
+    EXPECT_NEAR(std::log10(steepest_rate(rates, falling)), -7 + 8 * 0.6, 0.6) << seed;
+  }
+}
+
+TEST(RateFinder, SaysWhenThereIsNoDescent) {
+  // Rates too small to learn anything.
+  nn::Sequential model = network();
+  const RateFinder found = find_rate(
+      model, points(256), {.optimizer = optim::sgd(), .batch = 16, .from = 1e-12, .to = 1e-9, .steps = 60, .seed = 5});
+  EXPECT_EQ(found.suggestion, 0);
+  EXPECT_NE(found.svg.find("<svg"), std::string::npos);
+  EXPECT_EQ(found.svg.find("stroke-dasharray"), std::string::npos);
 }
 
 TEST(RateFinder, SmoothsWithoutABiasTowardsZero) {

@@ -39,14 +39,14 @@ struct NamedVariable {
 };
 
 struct BuildOptions {
-  DType dtype = f32;  // of the input; i32 for token ids
+  DType dtype = f32;  // of the input; i32 for token ids; f64 makes the parameters f64, and computes so
   std::int64_t seed = 0;
   std::int64_t batch = 2;  // stateful recurrent layers keep one state for each
 };
 
 struct SaveOptions {
-  DType dtype = f32;                            // floating-point parameters are stored as this: f32, f16 or bf16
-  bool pytorch = false;                         // in PyTorch's layouts
+  DType dtype = f32;     // floating-point parameters are stored as this: f32 (f64 ones as they are), f16 or bf16
+  bool pytorch = false;  // in PyTorch's layouts
   std::map<std::string, std::string> metadata;  // of the file
 };
 struct LoadOptions {

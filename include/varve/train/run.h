@@ -20,11 +20,31 @@ struct Prepared {
 // Makes the configured device, number of threads and determinism current.
 void use_machine(const Config& config);
 // Training samples are augmented, all are normalised, and the validation share is held out.
-data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {});
+// `like`: of the data that a network was trained with before, so that these samples are prepared as those were.
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {});
+// What a trained network must be given: the name of the data it was trained with, how its samples were prepared, and
+// their shape. Empty where it is not known.
+struct TrainedWith {
+  std::string data;
+  data::Info info;
+  Shape input;
+};
+TrainedWith trained_with(const std::string& weights);  // as a file of weights says
+// What to score a trained network with: the test part of the data it was trained with. Other data that has no test part
+// of its own is taken whole.
+data::Dataset test_data(const Config& config, const TrainedWith& trained, const data::FetchOptions& fetch = {});
 std::vector<data::Transform> normalization(const Config& config, const TensorType& x);  // none, or one, for pictures
-Prepared prepare(const Config& config, const data::FetchOptions& fetch = {});
+Prepared prepare(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {});
 FitOptions fit_options(const Prepared& prepared);
 EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset);
+
+// A network for data that nobody named one for: small, of the size that its samples ask for, with a head for its
+// classes or numbers. `overrides` name the data ("data=table.csv") and may change everything else.
+struct Chosen {
+  Config config;
+  std::string what;  // which network, for which samples, in one line
+};
+Chosen choose_network(const std::vector<std::string>& overrides, const data::FetchOptions& fetch = {});
 
 struct RunStart {
   const Prepared& prepared;

@@ -4,6 +4,7 @@
 #include "backends/cuda/cublas/cublas.h"
 #include "backends/cuda/device/context.h"
 #include "base/text.h"
+#include "varve/version.h"
 
 namespace varve::cuda {
 namespace {
@@ -73,7 +74,7 @@ std::unique_ptr<backend::Backend> make_cuda_backend(int ordinal, bool present) {
 
 // What the core looks for in the library.
 extern "C" {
-__attribute__((visibility("default"))) const char* varve_plugin_version() { return VARVE_PLUGIN_VERSION; }
+__attribute__((visibility("default"))) const char* varve_plugin_version() { return varve::version(); }
 __attribute__((visibility("default"))) varve::backend::Backend* varve_plugin_backend(int ordinal) {
   return varve::cuda::make_cuda_backend(ordinal).release();
 }

@@ -83,8 +83,9 @@ Function mean_steps() {
 }
 
 Function local_response_norm(const LrnOptions& options) {
-  return function("local_response_norm",
-                  [options](const Tensor& x) { return compute_type(varve::local_response_norm(x.to(f32), options)); });
+  return function("local_response_norm", [options](const Tensor& x) {
+    return compute_type(varve::local_response_norm(x.dtype() == f64 ? x : x.to(f32), options));
+  });
 }
 
 }  // namespace varve::nn

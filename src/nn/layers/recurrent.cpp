@@ -31,7 +31,8 @@ std::vector<Tensor> start(const std::vector<Variable>& carried) {
 }
 
 void keep(std::vector<Variable> carried, const std::vector<Tensor>& last) {
-  for (std::size_t i = 0; i < carried.size(); ++i) carried[i].assign(stop_gradient(last[i]).to(f32));
+  for (std::size_t i = 0; i < carried.size(); ++i)
+    carried[i].assign(stop_gradient(last[i]).to(carried[i].type().dtype));
 }
 
 }  // namespace

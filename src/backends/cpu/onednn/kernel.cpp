@@ -5,6 +5,8 @@
 
 #include <cassert>
 
+#include "base/threads.h"
+
 namespace varve::cpu::dnn {
 
 const dnnl::engine& engine() {
@@ -143,6 +145,7 @@ void Kernel::run(std::initializer_list<const void*> pointers, void* scratch) con
   if (scratch_bytes_ > 0) bind(slot++, scratch);
   assert(slot == slots_);
   const OneThread guard(single_thread_);
+  FlushDenormals::include_team(omp_get_max_threads());
   check(dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(count_), arguments_.data()),
         "dnnl_primitive_execute");
 }

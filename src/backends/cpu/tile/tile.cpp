@@ -130,8 +130,10 @@ void TileKernel::Impl::run(const void* const* in, void* const* out, std::byte* s
   std::byte* partials = scratch;
   std::byte* workers = scratch + job.partial_bytes();
   const int limit = std::min(threads, varve::threads());
+  const TeamMode mode(limit);
 #pragma omp parallel num_threads(limit) if (limit > 1)
   {
+    const TeamMode::Here here(mode);
     const std::int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
     Worker worker(job, chosen, in, out, workers + at(me) * worker_bytes, partials);
     worker.run(job.items() * me / team, job.items() * (me + 1) / team);

@@ -272,11 +272,13 @@ int Function::resident_blocks(int block, std::size_t shared) const {
   return blocks * gpu().multiprocessors;
 }
 
-std::string compile(const KernelText& text, const std::string& arch) {
+std::string compile(const KernelText& text, const std::string& arch, Optimize optimize) {
   const NvrtcProgram program(text);
   const std::string architecture = "--gpu-architecture=" + arch;
-  const char* options[] = {architecture.c_str(), "--std=c++17", "--device-as-default-execution-space", "--minimal"};
-  const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(std::size(options)), options);
+  std::vector<const char*> options = {architecture.c_str(), "--std=c++17", "--device-as-default-execution-space",
+                                      "--minimal"};
+  if (optimize == Optimize::hardly) options.push_back("--Ofast-compile=max");
+  const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   if (status != NVRTC_SUCCESS)
     throw Error(cat(text.file, " does not compile for ", arch, ":\n", log_of(program.get()), "\ngenerated.cuh:\n",
                     text.generated));

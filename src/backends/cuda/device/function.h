@@ -63,7 +63,10 @@ std::vector<KernelText> collected_texts();
 // user, or nowhere (empty).
 std::filesystem::path cache_folder();
 
+// What runs is optimised fully; hardly is for tests that only ask whether a text compiles.
+enum class Optimize : std::uint8_t { fully, hardly };
+
 // To machine code; throws Error with the compiler's log.
-std::string compile(const KernelText& text, const std::string& arch);
+std::string compile(const KernelText& text, const std::string& arch, Optimize optimize = Optimize::fully);
 
 }  // namespace varve::cuda

@@ -1,0 +1,87 @@
+// Whether a loss, its targets and the network's outputs fit each other, before anything is computed.
+#include <algorithm>
+#include <cmath>
+
+#include "page/numbers.h"
+#include "train/evaluator.h"
+
+namespace varve::train {
+namespace {
+
+constexpr std::int64_t kSamples = 64;  // looked at: what does not fit shows in the first ones
+
+bool one_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string sample_name(const data::Dataset& dataset, std::int64_t i) {
+  return "sample " + std::to_string(i) + " of \"" + dataset.info().name + "\"";
+}
+
+// Rows of probabilities: none negative, and 1 in all.
+void check_distribution(const std::vector<float>& values, std::int64_t classes, const std::string& where) {
+  for (std::size_t row = 0; row < values.size(); row += static_cast<std::size_t>(classes)) {
+    double sum = 0, least = 0;
+    for (std::size_t i = row; i < row + static_cast<std::size_t>(classes); ++i) {
+      sum += values[i];
+      least = std::min<double>(least, values[i]);
+    }
+    if (least < 0 || !(std::abs(sum - 1) < 1e-2))
+      throw Error(
+          "cross_entropy: the targets of " + where + " are no probabilities: " +
+          (least < 0 ? "one is " + page::general(least, 6) : "they add up to " + page::general(sum, 6)) +
+          ". A regression takes the loss mse (or mae, huber); several labels at once take binary_cross_entropy.");
+  }
+}
+
+void check_unit_interval(const std::vector<float>& values, const std::string& where) {
+  for (const float value : values)
+    if (!(value >= 0 && value <= 1))
+      throw Error("binary_cross_entropy: a target of " + where + " is " + page::general(value, 6) +
+                  ": expected 0 to 1. A regression takes the loss mse (or mae, huber); more than two classes take " +
+                  "cross_entropy.");
+}
+
+}  // namespace
+
+void check_targets(const Loss& loss, const data::Dataset& dataset) {
+  const TensorType y = dataset.y();
+  const bool classes = one_of(loss.name, {"cross_entropy", "smoothed_cross_entropy"}) && is_floating(y.dtype);
+  const bool binary = loss.name == "binary_cross_entropy";
+  if (loss.of_input || (!classes && !binary) || y.shape.numel() == 0) return;
+  if (classes && (y.shape.rank() == 0 || y.shape[y.shape.rank() - 1] == 1))
+    throw Error(
+        "cross_entropy: the targets of \"" + dataset.info().name + "\", " + y.str() +
+        ", are one number each, and neither classes nor probabilities of classes. A regression takes the loss " +
+        "mse (or mae, huber); 0 or 1 takes binary_cross_entropy.");
+  for (std::int64_t i = 0; i < std::min(dataset.size(), kSamples); ++i) {
+    const std::vector<float> values = dataset.at(i).second.to(f32).to_vector<float>();
+    if (binary)
+      check_unit_interval(values, sample_name(dataset, i));
+    else
+      check_distribution(values, y.shape[y.shape.rank() - 1], sample_name(dataset, i));
+  }
+}
+
+void check_outputs(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
+                   const std::vector<Metric>& metrics, std::int64_t batch) {
+  const auto batch_of = [&](const TensorType& sample) {
+    Shape shape = {dataset.streams() > 0 ? dataset.streams() : batch};
+    for (const std::int64_t size : sample.shape) shape.push_back(size);
+    return zeros(shape, sample.dtype);
+  };
+  const Tensor x = batch_of(dataset.x()), target = loss.of_input ? x : batch_of(dataset.y());
+  const Tensor output = model(x);  // for its shape, never computed
+  if (one_of(loss.name, {"cross_entropy", "smoothed_cross_entropy"}) && is_integer(dataset.y().dtype) &&
+      output.rank() > 0) {
+    const std::int64_t given = output.dim(-1), classes = dataset.classes();
+    const bool named = !dataset.info().classes.empty() && dataset.y().shape.rank() == 0;
+    if (given < classes || (named && given != classes))
+      throw Error("the network gives " + std::to_string(given) + " outputs, but " + dataset.info().name + " has " +
+                  std::to_string(classes) + " classes: the last layer must have as many.");
+  }
+  measure(output, loss(output, target), target, metrics, {});
+  model.reset_state();
+}
+
+}  // namespace varve::train
