@@ -20,7 +20,7 @@ std::uint64_t exponent_bits(DType dtype) {
 }
 
 std::string not_finite(const Attrs& attrs) {
-  return cat(attrs.text("what"), ": expected finite values. Index of the first NaN or infinity:");
+  return cat(attrs.text("what"), ": expected finite values; element {} is the first that is NaN or infinite.");
 }
 
 }  // namespace varve::backend
