@@ -19,3 +19,6 @@ target_link_options(varve_python PRIVATE "-Wl,--exclude-libs,ALL")
 set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
                       LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/varve")
 install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python)
+if(TARGET varve_cli)
+  install(TARGETS varve_cli RUNTIME DESTINATION varve/bin COMPONENT python)
+endif()

@@ -9,13 +9,40 @@ namespace {
 using namespace varve::train;
 using Numbers = std::vector<std::pair<std::string, double>>;
 
+// The run, as long as a callback is being called; kept longer, it says that it has ended.
+class SessionView {
+ public:
+  explicit SessionView(Session& session) : session_(&session) {}
+  void end() { session_ = nullptr; }
+  Session& get() const {
+    if (!session_) throw Error("a session can be used while its callback runs, not later. Keep the values instead.");
+    return *session_;
+  }
+
+ private:
+  Session* session_;
+};
+
 class PythonCallback : public Callback {
  public:
-  NB_TRAMPOLINE(Callback, 4);
-  void begin(Session& s) override { NB_OVERRIDE(begin, s); }
-  void step_end(Session& s) override { NB_OVERRIDE(step_end, s); }
-  void epoch_end(Session& s) override { NB_OVERRIDE(epoch_end, s); }
-  void end(Session& s) override { NB_OVERRIDE(end, s); }
+  NB_TRAMPOLINE(Callback, 1);
+  void begin(Session& s) override { call("begin", s); }
+  void step_end(Session& s) override { call("step_end", s); }
+  void epoch_end(Session& s) override { call("epoch_end", s); }
+  void end(Session& s) override { call("end", s); }
+
+ private:
+  void call(const char* method, Session& session) {
+    const nb::gil_scoped_acquire lock;
+    const nb::object self = nb::find(static_cast<Callback*>(this));
+    if (!self.is_valid()) return;
+    const auto view = std::make_shared<SessionView>(session);
+    struct Ended {
+      SessionView& view;
+      ~Ended() { view.end(); }
+    } const at_the_end{*view};
+    self.attr(method)(view);
+  }
 };
 
 nb::dict values_of(const std::vector<std::pair<std::string, double>>& values) {
@@ -218,22 +245,23 @@ void bind_train(nb::module_& m) {
       .def_ro("interrupted", &History::interrupted)
       .def_ro("stopped", &History::stopped)
       .def_ro("run", &History::run);
-  nb::class_<Session>(m, "Session", "The run, as callbacks see it.")
-      .def_prop_ro("model", &Session::model, nb::rv_policy::reference)
-      .def_prop_ro("optimizer", &Session::optimizer, nb::rv_policy::reference)
-      .def_prop_ro("history", &Session::history, nb::rv_policy::copy)
-      .def_prop_ro("epoch", &Session::epoch)
-      .def_prop_ro("step", &Session::step)
-      .def_prop_ro("loss", &Session::loss)
-      .def_prop_ro("run", &Session::run)
-      .def("stop", &Session::stop, "why"_a = "a callback asked for it");
+  nb::class_<SessionView>(m, "Session", "The run, as callbacks see it.")
+      .def_prop_ro("optimizer", [](const SessionView& s) { return s.get().optimizer(); })
+      .def_prop_ro("history", [](const SessionView& s) { return s.get().history(); })
+      .def_prop_ro("epoch", [](const SessionView& s) { return s.get().epoch(); })
+      .def_prop_ro("step", [](const SessionView& s) { return s.get().step(); })
+      .def_prop_ro("loss", [](const SessionView& s) { return s.get().loss(); })
+      .def_prop_ro("run", [](const SessionView& s) { return s.get().run(); })
+      .def(
+          "stop", [](const SessionView& s, const std::string& why) { s.get().stop(why); },
+          "why"_a = "a callback asked for it");
   nb::class_<Callback, PythonCallback>(m, "Callback",
                                        "Methods begin, step_end, epoch_end and end are called with the session.")
       .def(nb::init<>())
-      .def("begin", [](Callback&, Session&) {})
-      .def("step_end", [](Callback&, Session&) {})
-      .def("epoch_end", [](Callback&, Session&) {})
-      .def("end", [](Callback&, Session&) {});
+      .def("begin", [](Callback&, const SessionView&) {})
+      .def("step_end", [](Callback&, const SessionView&) {})
+      .def("epoch_end", [](Callback&, const SessionView&) {})
+      .def("end", [](Callback&, const SessionView&) {});
   m.def(
       "early_stopping",
       [](int patience, double least_gain, const std::string& monitor) {

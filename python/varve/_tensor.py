@@ -193,7 +193,7 @@ def _array(self: Any, dtype: Any = None, copy: Any = None) -> Any:
 
 
 def _dlpack(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
-    return self._dlpack().__dlpack__()
+    return self._dlpack()
 
 
 def _html(self: Tensor) -> str:
