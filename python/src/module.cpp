@@ -1,13 +1,14 @@
 #include "bindings.h"
 
 #include <varve/memory.h>
+#include <varve/version.h>
 
 namespace varve::python {
 namespace {
 
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // module-level tensors of users outlive the interpreter's clean-up
-  m.attr("__version__") = VARVE_VERSION;
+  m.attr("__version__") = version();
   nb::exception<Error>(m, "Error", PyExc_ValueError);
   nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError);
   bind_tensor(m);
