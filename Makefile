@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 ONEDNN3 ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/varve/onednn3
-SOURCES = find include src cli tests examples bench \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null
+SOURCES = find include src cli tests examples bench python \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
 
 # Configures once, in the preset's own folder, and again when tests are wanted that were left out before; after that the
