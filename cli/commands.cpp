@@ -3,13 +3,14 @@
 
 namespace varve::cli {
 
-AddCommand add_train, add_demo, add_lr_find, add_eval, add_predict, add_export, add_summary, add_zoo, add_datasets,
-    add_schema, add_ops, add_info, add_doctor, add_completion;
+AddCommand add_train, add_demo, add_lr_find, add_eval, add_predict, add_export, add_runs, add_watch, add_summary,
+    add_zoo, add_datasets, add_schema, add_ops, add_info, add_doctor, add_completion;
 
 // In the order of `varve --help`.
 void add_commands(Menu& menu) {
-  for (AddCommand* add : {add_train, add_demo, add_lr_find, add_eval, add_predict, add_export, add_summary, add_zoo,
-                          add_datasets, add_schema, add_ops, add_info, add_doctor, add_completion})
+  for (AddCommand* add :
+       {add_train, add_demo, add_lr_find, add_eval, add_predict, add_export, add_runs, add_watch, add_summary, add_zoo,
+        add_datasets, add_schema, add_ops, add_info, add_doctor, add_completion})
     add(menu);
   menu.program({.name = "bench", .what = "Measure speed"}, "varve-bench");
 }

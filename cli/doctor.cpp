@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 
+#include "base/container.h"
 #include "base/cpu.h"
 #include "base/text.h"
 #include "cli/gpu.h"
@@ -60,17 +60,12 @@ Finding cores() {
   return {State::ok, what};
 }
 
-std::uint64_t available_memory() {
-  std::ifstream info("/proc/meminfo");
-  std::string key, unit;
-  for (std::uint64_t kilobytes = 0; info >> key >> kilobytes; std::getline(info, unit))
-    if (key == "MemAvailable:") return kilobytes * 1024;
-  return static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 Finding memory() {
-  const std::uint64_t free = available_memory();
-  const std::string what = cat(human_bytes(free), " of memory free");
+  const std::uint64_t free = free_memory();
+  const std::optional<MemoryLimit> limit = container_memory();
+  const std::string what =
+      cat(human_bytes(free), " of memory free",
+          limit ? cat(", of the ", human_bytes(limit->bytes), " that this container allows") : std::string());
   if (free < (std::uint64_t{1} << 30))
     return {State::warn, what, "Large networks may not fit: `varve summary NAME batch=8` says what one needs."};
   return {State::ok, what};

@@ -36,7 +36,7 @@ void save_as_npz(const nn::Module& model, const std::string& out, const nn::Save
 
 int export_weights(const ExportOptions& options) {
   if (!is_run(options.run))
-    throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet-1."));
+    throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet5-1."));
   const bool npz = options.out.ends_with(".npz");
   if (!npz && !options.out.ends_with(".safetensors"))
     throw UsageError(cat("'", options.out, "' should end in .safetensors or .npz."));

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/subject.h"
+#include "varve/train/config.h"
 #include "varve/version.h"
 
 namespace varve::cli {
@@ -153,7 +154,7 @@ Named innermost(const CLI::App& app, const std::string& before = "") {
 }
 
 // Answers the first word that no command knew.
-void refuse_unknown(const CLI::App& root) {
+void refuse_unknown(const CLI::App& root, const std::set<std::string>& with_settings) {
   const std::vector<std::string> extras = root.remaining(true);
   if (extras.empty()) return;
   const auto [at, words] = innermost(root);
@@ -161,33 +162,65 @@ void refuse_unknown(const CLI::App& root) {
   std::vector<std::string> known;
   if (word.starts_with("-")) {
     word.erase(0, word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
-    word = word.substr(0, word.find('='));
+    word = "--" + word.substr(0, word.find('='));
     for (const CLI::Option* option : at->get_options())
-      for (const std::string& name : option->get_lnames()) known.push_back(name);
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    if (with_settings.count(at->get_name()) > 0)
+      for (const train::ConfigKey& key : train::config_keys()) known.push_back("--" + key.name);
     throw UsageError(cat("unknown option '", word, "'.", did_you_mean(word, known), " See: ", words, " --help"));
   }
   for (const CLI::App* sub : at->get_subcommands(kAllCommands)) known.push_back(sub->get_name());
   std::string text =
       cat("unknown ", known.empty() ? "argument" : "command", " '", word, "'.", did_you_mean(word, known));
-  if (!known.empty()) text += cat(" Known: ", quoted_list(known), ".");
+  text += known.empty() ? cat(" See: ", words, " --help") : cat(" Known: ", quoted_list(known), ".");
   throw UsageError(text);
 }
 
-// Options may be written threads=1 for --threads=1; where settings are part of the command, --epochs=3 is epochs=3.
-void prepare_words(const CLI::App& root, const std::set<std::string>& with_settings, std::vector<std::string>& words) {
-  if (words.empty()) return;
+// CLI11's own words about the other mistakes are short of what to do.
+std::string parse_message(const CLI::App& root, const CLI::ParseError& e) {
+  const auto [at, words] = innermost(root);
+  std::string what = e.what();
+  if (const std::size_t end = what.find(" is required"); e.get_name() == "RequiredError" && end != std::string::npos) {
+    const std::string name = what.substr(0, end);
+    const CLI::Option* option = at->get_option_no_throw(name);
+    what = cat(words, " needs ", option ? option->get_description() : name);
+  } else {
+    what = cat(words, ": ", what);
+  }
+  return cat(what, what.ends_with('.') ? "" : ".", " See: ", words, " --help");
+}
+
+// Whether the word after "--epochs" is its value.
+bool is_value(const std::string& word) {
+  return !word.starts_with("-") || (word.size() > 1 && (word[1] == '.' || (word[1] >= '0' && word[1] <= '9')));
+}
+
+// Options may be written threads=1 for --threads=1; where settings are part of the command, --epochs=3 and --epochs 3
+// are epochs=3.
+std::vector<std::string> prepared_words(const CLI::App& root, const std::set<std::string>& with_settings,
+                                        const std::vector<std::string>& words) {
+  if (words.empty()) return words;
   const CLI::App* app = nullptr;
   for (const CLI::App* sub : root.get_subcommands(kAllCommands))
     if (sub->get_name() == words.front()) app = sub;
   const bool takes_settings = with_settings.count(words.front()) > 0;
-  for (std::string& word : words) {
+  std::vector<std::string> prepared;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i];
     const bool dashed = word.starts_with("--");
-    if (!is_setting(dashed ? word.substr(2) : word)) continue;
-    const std::string option = (dashed ? "" : "--") + word.substr(0, word.find('='));
-    const bool known = app && app->get_option_no_throw(option) != nullptr;
-    if (takes_settings && dashed && !known) word.erase(0, 2);
-    if (!dashed && (!takes_settings || known)) word.insert(0, "--");
+    const std::string bare = dashed ? word.substr(2) : word;
+    const bool known = app && app->get_option_no_throw("--" + bare.substr(0, bare.find('='))) != nullptr;
+    if (is_setting(bare)) {
+      if (takes_settings && dashed && !known) word = bare;
+      if (!dashed && (!takes_settings || known)) word = "--" + word;
+    } else if (takes_settings && dashed && !known && is_setting_name(bare)) {
+      if (i + 1 == words.size() || !is_value(words[i + 1]))
+        throw UsageError(cat(word, " needs a value: ", word, " VALUE or ", bare, "=VALUE."));
+      word = bare + "=" + words[++i];
+    }
+    prepared.push_back(word);
   }
+  return prepared;
 }
 
 // The program beside this one, in place of this one.
@@ -216,8 +249,8 @@ constexpr const char* kFirstExamples = R"(Examples:
   varve ops conv pool                 operators with "conv" or "pool" in name or family
   varve bench ops matmul threads=1    time some operators on one thread
 
-Settings may be written threads=1, --threads=1 or, for options, --threads 1.
-Exit codes: 0 success, 1 something failed, 2 bad usage.)";
+Settings may be written epochs=3, --epochs=3 or --epochs 3.
+Exit codes: 0 success, 1 something failed, 2 bad usage; 130 and the like: saved and ended by a signal.)";
 
 }  // namespace
 
@@ -235,17 +268,16 @@ int run(std::vector<std::string> words) {
   if (!words.empty())
     if (const auto found = state.programs.find(words.front()); found != state.programs.end())
       return start(found->second, words);
-  prepare_words(root, state.settings, words);
+  words = prepared_words(root, state.settings, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
     root.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return root.exit(e);  // help and version
-    refuse_unknown(root);
-    std::cerr << "error: " << e.what() << '\n';
-    return kBadUsage;
+    refuse_unknown(root, state.settings);
+    throw UsageError(parse_message(root, e));
   }
-  refuse_unknown(root);
+  refuse_unknown(root, state.settings);
   if (!state.chosen) return std::cout << root.help(), kBadUsage;
   return state.chosen();
 }

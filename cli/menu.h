@@ -17,6 +17,7 @@ class App;
 namespace varve::cli {
 
 constexpr int kOk = 0, kFailure = 1, kBadUsage = 2;  // exit codes
+constexpr int kSignal = 128;                         // plus the number of a signal, as shells count
 
 // The user asked for something that does not exist: exit code 2.
 class UsageError : public std::runtime_error {

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
+#include <set>
 
 #include "base/cpu.h"
 #include "base/text.h"
 #include "runtime/devices.h"
 #include "varve/compile.h"
+#include "varve/data.h"
 #include "varve/train/run.h"
 #include "varve/version.h"
+#include "varve/zoo.h"
 
 namespace varve::cli {
 
@@ -18,6 +22,18 @@ bool is_setting(const std::string& word) {
   return std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
   });
+}
+
+bool is_setting_name(const std::string& word) {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> names = {"rate", "name", "classes", "steps", "from", "to", "sizes"};
+    for (const train::ConfigKey& key : train::config_keys()) names.insert(key.name);
+    for (const zoo::Entry& entry : zoo::entries()) names.insert(entry.sizes.begin(), entry.sizes.end());
+    for (const char* kind : {"digits", "imdb", "ptb", "folder:", "csv:", "chars:"})
+      for (const std::string& option : data::options_of(kind)) names.insert(option);
+    return names;
+  }();
+  return known.count(word.substr(0, word.find('.'))) > 0;
 }
 
 namespace {
@@ -85,7 +101,11 @@ void use_device(const std::string& device, int thread_count) {
         cat("unknown device '", device, "'.", did_you_mean(device, known), " Known: ", quoted_list(known), "."));
   }
   set_device(device);
-  if (thread_count > 0) set_threads(thread_count);
+  if (thread_count <= 0) return;
+  set_threads(thread_count);
+  if (threads() < thread_count)
+    std::cerr << "note: the system does not let this process start " << thread_count << " threads: it goes on with "
+              << threads() << ".\n";
 }
 
 std::string machine_line() {

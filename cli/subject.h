@@ -9,6 +9,8 @@
 namespace varve::cli {
 
 bool is_setting(const std::string& word);  // key=value
+// Whether a word names a setting of some command: a key of [train], a size of a network, an option of a data set.
+bool is_setting_name(const std::string& word);
 Subject subject_of(const std::vector<std::string>& words, const std::string& command);
 
 bool is_run(const std::string& what);  // an existing folder

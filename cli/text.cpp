@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "varve/error.h"
+
 namespace varve::cli {
 
 std::size_t width(const std::string& text) {
@@ -56,7 +58,9 @@ std::string skipped_line(const data::Info& info) {
          joined(some, ", ") + (count > kNamed ? ", …" : "") + "\n";
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

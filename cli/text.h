@@ -21,8 +21,8 @@ std::string in_cell(std::string text);  // of a Markdown table: with its bars es
 // "3 files are no pictures that can be read, and were skipped: a.tif, b.tif, c.txt\n"; "" when there are none.
 std::string skipped_line(const data::Info& info);
 
-// Columns as wide as their widest cell, two spaces between them; the first row is the head.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+// Columns as wide as their widest cell, two spaces between them; the first row is the head. Cells become printable.
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
 
 // One line on stderr, rewritten in place on a terminal. Silent in the first `quiet` seconds.
 class Progress {

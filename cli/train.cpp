@@ -1,13 +1,16 @@
 // `varve train`: a network from its file, its name or its run, trained, tested and kept.
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/text.h"
 #include "cli/menu.h"
 #include "cli/subject.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 #include "varve/compile.h"
 #include "varve/train/run.h"
 
@@ -18,6 +21,7 @@ struct TrainOptions {
   bool resume = false;
   bool json = false;
   bool quiet = false;
+  bool watch = false;
 };
 
 constexpr const char* kTrainExamples =
@@ -26,7 +30,7 @@ and dots reach inside: optimizer.beta1=0.95, data.words=10000. rate=… is optim
 
 Examples:
   varve train lenet5                              digits drawn by the program, nothing to download
-  varve train lenet.toml epochs=3 rate=1e-3       a network file
+  varve train lenet.toml epochs=3 rate=1e-3       a network file; --epochs 3 and --epochs=3 are the same
   varve train data=houses.csv                     a table or folder of your own: a network is chosen for it
   varve train cnn-cifar schedule=cosine augment=flip,crop batch=256
   varve train resnet20 data=folder:photos         one folder of pictures for each class
@@ -61,7 +65,7 @@ void print_header(std::ostream& out, const train::RunStart& start) {
   out << machine_line() << " · " << config.name << " " << thousands(start.prepared.model->parameter_count())
       << " parameters";
   if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
-  out << '\n' << config.data << ": " << samples_line(start.prepared.data) << '\n';
+  out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
   out << scaling_line(start.prepared) << skipped_line(start.prepared.data.train.info());
   if (!start.prepared.data.validation.defined())
     out << "no samples are held out, so the last weights are kept and tested"
@@ -74,7 +78,7 @@ std::string value_text(double value) { return std::abs(value) >= 100 ? fixed(val
 void print_end(std::ostream& out, const train::RunResult& result) {
   const train::History& history = result.history;
   if (history.interrupted) {
-    out << "interrupted and saved. To go on: varve train " << result.folder << " --resume\n";
+    out << "interrupted and saved. To go on: varve train " << printable(result.folder) << " --resume\n";
     return;
   }
   std::string line;
@@ -84,7 +88,7 @@ void print_end(std::ostream& out, const train::RunResult& result) {
   if (result.tested)
     for (const auto& [name, value] : result.test.values)
       if (name != "loss" || result.test.values.size() == 1) line += cat("test ", name, " ", value_text(value), " · ");
-  out << line << fixed(history.seconds, 1) << " s\n" << result.page << '\n';
+  out << line << fixed(history.seconds, 1) << " s\n" << printable(result.page) << '\n';
 }
 
 // Everything of one run in one object. What was not measured is null.
@@ -121,6 +125,14 @@ ordered_json result_json(const train::RunResult& result) {
   return json;
 }
 
+// A browser that looks asks every second: it shall see the last page before this process ends.
+void let_it_be_seen(const PageServer& server) {
+  const std::int64_t before = server.answered();
+  if (before == 0) return;
+  for (int i = 0; i < 30 && server.answered() < before + 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 int run_train(const TrainOptions& options, const Subject& subject) {
   std::string chosen;
   const train::Config config = config_of(subject, &chosen);
@@ -133,11 +145,18 @@ int run_train(const TrainOptions& options, const Subject& subject) {
                         .resume = options.resume,
                         .verbosity = options.quiet ? train::Verbosity::quiet : train::Verbosity::automatic,
                         .fetch = {.quiet = options.quiet}};
-  if (!options.quiet) run.started = [&](const train::RunStart& start) { print_header(out, start); };
+  std::unique_ptr<PageServer> server;
+  run.started = [&](const train::RunStart& start) {
+    if (!options.quiet) print_header(out, start);
+    if (!options.watch) return;
+    server = watch_run(start.folder, kWatchPort);
+    out << "watch it at " << server->url() << std::endl;
+  };
   const train::RunResult result = train::run(config, run);
+  if (server) let_it_be_seen(*server);
   if (!options.quiet || result.history.interrupted) print_end(out, result);
   if (options.json) std::cout << result_json(result).dump() << std::endl;
-  return result.history.interrupted ? kFailure : kOk;
+  return result.history.interrupted ? kSignal + result.history.signal : kOk;
 }
 
 }  // namespace
@@ -149,7 +168,8 @@ void add_train(Menu& menu) {
           [options](const Subject& subject) { return run_train(*options, subject); })
       .flag("--resume", options->resume, "go on with the run in this folder")
       .flag("--json", options->json, "one JSON object at the end on stdout; the rest goes to stderr")
-      .flag("--quiet", options->quiet, "say nothing while it goes");
+      .flag("--quiet", options->quiet, "say nothing while it goes")
+      .flag("--watch", options->watch, "serve the run's page on this machine, refreshed as epochs end");
 }
 
 void add_demo(Menu& menu) {

@@ -165,7 +165,7 @@ void add_bench_data(Menu& bench) {
   auto options = std::make_shared<BenchDataOptions>();
   bench
       .command({.name = "data",
-                .what = "Time the loader, with more and more threads that read ahead, beside a step that is imitated",
+                .what = "Time the loader, with more and more threads that read ahead, beside a simulated step",
                 .examples = "Example: varve bench data cifar10 batch=128 workers=4"},
                [options] { return run_bench_data(*options); })
       .option("name", options->name, "the data set")

@@ -8,9 +8,14 @@
 
 namespace varve {
 
+// The text with control characters written as \x1b and the like, line ends and tabs as they are: names out of files
+// must not steer a terminal.
+std::string printable(std::string_view text);
+
+// Its text is printable, whatever the names in it.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& what) : std::runtime_error(what) {}
+  explicit Error(const std::string& what) : std::runtime_error(printable(what)) {}
 };
 
 // The candidate closest to `word` by edit distance, ignoring case; "" when none is close enough to be worth suggesting.

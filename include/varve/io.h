@@ -21,7 +21,9 @@ std::map<std::string, Tensor> load_npz(const std::string& path);
 // ---- safetensors
 struct Safetensors {
   std::vector<std::pair<std::string, Tensor>> tensors;  // in the order of the file
-  std::map<std::string, std::string> metadata;          // the file's __metadata__
+  // The file's __metadata__. An entry "varve.crc32", whatever it holds, becomes a checksum of the whole file when it is
+  // saved; load_safetensors compares it, and takes files without one as they are.
+  std::map<std::string, std::string> metadata;
 
   const Tensor* find(const std::string& name) const;  // null when there is none of that name
 };
@@ -40,6 +42,7 @@ Picture load_picture(const std::string& path, int channels = 0);
 bool has_picture_name(const std::string& path);  // ends as such files do, in small or capital letters
 Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels = 0);
 void save_png(const std::string& path, const Picture& picture);
+std::vector<std::uint8_t> encode_png(const Picture& picture);                     // the bytes of such a file
 Picture resize(const Picture& picture, std::int64_t height, std::int64_t width);  // bilinear, antialiased when smaller
 // The same without distortion: what does not fit the proportions is cut off on both sides.
 Picture resize_to_fill(const Picture& picture, std::int64_t height, std::int64_t width);

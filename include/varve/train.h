@@ -48,7 +48,8 @@ struct History {
   double best = 0;              // its value there
   double seconds = 0;           // of training, validation included, all sittings together
   std::int64_t peak_bytes = 0;  // of a training step, planned
-  bool interrupted = false;     // by Ctrl-C or SIGTERM, saved before
+  bool interrupted = false;     // by a signal, saved before
+  int signal = 0;               // which: SIGINT (Ctrl-C), SIGTERM or SIGHUP
   std::string stopped;          // why it ended before the last epoch; empty when it did not
   std::string run;              // the folder
 };
@@ -112,6 +113,7 @@ struct FitOptions {
   std::string run = "";              // the run's folder; "": nothing is written
   std::int64_t seed = 0;
   bool resume = false;          // go on from the run's last checkpoint, when there is one
+  bool overwrite = false;       // start over in a folder that holds a run; Error without one of the two
   double save_seconds = 60;     // within an epoch, a checkpoint at least this often; always at its end
   std::int64_t save_steps = 0;  // and after so many steps, when not 0
   std::int64_t accumulate = 1;  // batches whose gradients make one step

@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -82,6 +85,24 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_
   }
   data.resize(filled);
   return data;
+}
+
+std::uint64_t most_unpacked(std::uint64_t packed) {
+  constexpr std::uint64_t kTimes = 32;
+  double gigabytes = 1;
+  if (const char* text = std::getenv("VARVE_UNPACK_GB")) {
+    const std::string_view view(text);
+    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), gigabytes);
+    if (error != std::errc() || end != view.data() + view.size() || !(gigabytes >= 0 && gigabytes <= 1e6))
+      throw Error(cat("VARVE_UNPACK_GB: expected a number of gigabytes from 0 to 1000000, got \"", view, "\"."));
+  }
+  return std::max(static_cast<std::uint64_t>(gigabytes * 1e9),
+                  packed > (std::uint64_t{1} << 56) ? packed : packed * kTimes);
+}
+
+std::string too_much_unpacked(std::uint64_t packed) {
+  return cat("it unpacks to more than ", human_bytes(most_unpacked(packed)), ", from ", human_bytes(packed),
+             ". If that is right, allow it: VARVE_UNPACK_GB=16 (gigabytes) in the environment.");
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "base/container.h"
 #include "base/text.h"
 
 namespace varve {
@@ -41,11 +42,26 @@ void count(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
+// The system promises memory that it does not have, and ends the process that touches it: what cannot fit whatever
+// else is running is refused instead. Asked for large blocks only, as it reads files.
+void check_machine(std::size_t bytes) {
+  constexpr std::size_t kLarge = std::size_t{64} << 20;
+  if (bytes < kLarge) return;
+  const std::uint64_t most = most_memory();
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(held.load(std::memory_order_relaxed), 0));
+  if (now <= most && bytes <= most - now) return;
+  const bool container = container_memory().has_value();
+  const std::string why =
+      cat(container ? ": its container allows this process " : ": this machine has ", human_bytes(most));
+  fail(bytes, why.c_str());
+}
+
 }  // namespace
 
 void* allocate(std::size_t bytes) {
   if (failure_is_due()) fail(bytes, " (asked for by fail_allocation_after)");
   if (bytes > kMostBytes) fail(bytes, "");
+  check_machine(bytes);
   const bool huge = bytes >= kHugePage;
   void* memory = nullptr;
   if (posix_memalign(&memory, huge ? kHugePage : kAlignment, std::max(bytes, kAlignment)) != 0) fail(bytes, "");

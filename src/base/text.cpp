@@ -76,6 +76,25 @@ std::string human_bytes(std::uint64_t bytes) {
   return text.data();
 }
 
+std::string printable(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are control characters too: C2 80 to C2 9F in UTF-8.
+    const bool second = i > 0 && static_cast<unsigned char>(text[i - 1]) == 0xC2 && c >= 0x80 && c < 0xA0;
+    const bool first = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                       static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F || first || second) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      result += {'\\', 'x', kDigits[c >> 4], kDigits[c & 15]};
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
 std::string quoted_list(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";

@@ -24,6 +24,7 @@
 
 #include "base/cpu.h"
 #include "base/text.h"
+#include "base/thread_probe.h"
 #include "varve/error.h"
 
 namespace varve {
@@ -37,9 +38,10 @@ int initial_threads() {
     const std::string_view view(text);
     int count = 0;
     const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), count);
-    if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMostThreads) return count;
+    if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMostThreads)
+      return startable_threads(count);
   }
-  return physical_cores();
+  return startable_threads(physical_cores());
 }
 
 bool initial_deterministic() {
@@ -86,7 +88,8 @@ void set_threads(int count) {
   if (count < 1 || count > kMostThreads) {
     throw Error(cat("set_threads: expected 1 to ", kMostThreads, " threads, got ", count, "."));
   }
-  thread_limit().store(count, std::memory_order_relaxed);
+  const bool known = count <= thread_limit().load(std::memory_order_relaxed);
+  thread_limit().store(known ? count : startable_threads(count), std::memory_order_relaxed);
 }
 
 bool deterministic() { return deterministic_flag().load(std::memory_order_relaxed); }

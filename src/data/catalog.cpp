@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <new>
 
 #include "base/text.h"
 #include "data/fetch.h"
 #include "data/npz.h"
+#include "varve/memory.h"
 
 namespace varve::data {
 namespace {
@@ -194,9 +196,13 @@ Splits load(const std::string& name, const Options& options, const FetchOptions&
   const Entry& entry = own ? find(name.substr(0, colon), kinds(), "kind of data") : find(name, named(), "data set");
   if (own && colon + 1 == name.size()) throw Error(cat("data \"", name, "\": expected a path after the colon."));
   check_options(name, entry.entry.options, options);
-  Splits splits = entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), {fetch, like});
-  name_alike(splits, like);
-  return splits;
+  try {
+    Splits splits = entry.load(own ? name.substr(colon + 1) : "", Reader(name, options), {fetch, like});
+    name_alike(splits, like);
+    return splits;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(cat("out of memory: data \"", name, "\" does not fit. Load less of it, or free memory first."));
+  }
 }
 
 std::vector<std::string> options_of(const std::string& name) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "varve/error.h"
 
 namespace varve::data {
@@ -188,6 +189,8 @@ void unpack_tar(const std::string& archive, const std::string& folder, const Tar
   TarReader tar(archive);
   TarEntry entry;
   std::uint64_t bytes = 0, entries = 0;
+  std::error_code unknown;
+  const std::uint64_t size = fs::file_size(archive, unknown), packed = unknown ? 0 : size, most = most_unpacked(packed);
   try {
     while (tar.next(entry)) {
       if (++entries > options.most_entries)
@@ -196,9 +199,9 @@ void unpack_tar(const std::string& archive, const std::string& folder, const Tar
       if (entry.kind == '5') {
         fs::create_directories(path);
       } else if (entry.kind == '0' || entry.kind == '\0') {
-        if (entry.size > options.most_bytes - bytes) {
+        if (entry.size > options.most_bytes - std::min(bytes, options.most_bytes))
           tar.fail("its files are larger than " + std::to_string(options.most_bytes) + " bytes.");
-        }
+        if (entry.size > most - std::min(bytes, most)) tar.fail(too_much_unpacked(packed));
         write_entry(tar, entry, path);
         bytes += entry.size;
       } else {

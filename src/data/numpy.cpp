@@ -109,7 +109,7 @@ Splits npz(const std::string& path) {
     std::vector<std::string> names;
     for (const auto& [name, array] : arrays) names.push_back(name);
     throw Error(cat('"', path, "\" must hold x_train and y_train (and may hold x_test and y_test); it holds ",
-                    quoted_list(names), "."));
+                    names.empty() ? "nothing" : quoted_list(names), "."));
   }
   return splits;
 }

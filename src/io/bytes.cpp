@@ -71,6 +71,7 @@ class Gunzip {
     const int status = inflate(&stream_, Z_NO_FLUSH);
     at_ += in - stream_.avail_in;
     filled_ += out - stream_.avail_out;
+    if (filled_ > limit_ && limit_ == most_unpacked(packed_.size())) fail(too_much_unpacked(packed_.size()));
     if (filled_ > limit_) fail(cat("it unpacks to more than ", human_bytes(limit_), ", the most that is expected."));
     return status;
   }
@@ -99,7 +100,7 @@ std::string load_text(const std::string& path, std::uint64_t limit) {
 std::vector<std::uint8_t> load_bytes(const std::string& path, std::uint64_t limit) {
   const std::vector<std::byte> bytes = read_file(path, limit);
   const std::string source = cat('"', path, '"');
-  if (is_gzip(bytes)) return Gunzip(bytes, std::min(limit, std::uint64_t{1} << 62), source).run();
+  if (is_gzip(bytes)) return Gunzip(bytes, std::min(limit, most_unpacked(bytes.size())), source).run();
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return {begin, begin + bytes.size()};
 }

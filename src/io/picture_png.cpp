@@ -96,19 +96,26 @@ Picture decode_png(std::span<const std::byte> file, const std::string& source) {
 
 namespace varve {
 
-void save_png(const std::string& path, const Picture& picture) {
-  io::check_picture(picture, cat("save_png: \"", path, '"'));
+std::vector<std::uint8_t> encode_png(const Picture& picture) {
+  io::check_picture(picture, "encode_png");
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.height = static_cast<png_uint_32>(picture.height);
   image.width = static_cast<png_uint_32>(picture.width);
   image.format = picture.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-  std::vector<std::byte> file(bytes);
+  std::vector<std::uint8_t> file(bytes);
   if (png_image_write_to_memory(&image, file.data(), &bytes, 0, picture.pixels.data(), 0, nullptr) == 0)
-    throw Error(cat("save_png: \"", path, "\": ", image.message, "."));
+    throw Error(cat("encode_png: ", image.message, "."));
+  file.resize(bytes);
+  return file;
+}
+
+void save_png(const std::string& path, const Picture& picture) {
+  io::check_picture(picture, cat("save_png: \"", path, '"'));
+  const std::vector<std::uint8_t> file = encode_png(picture);
   AtomicFile out(path);
-  out.write(file.data(), bytes);
+  out.write(file.data(), file.size());
   out.commit();
 }
 

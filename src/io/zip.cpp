@@ -7,6 +7,7 @@
 #include <exception>
 #include <set>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "varve/error.h"
 
@@ -175,7 +176,7 @@ class Inflater {
   z_stream stream_{};
 };
 
-std::vector<std::byte> unpack(const View& file, const Record& record) {
+std::vector<std::byte> unpack(const View& file, const Record& record, std::uint64_t most) {
   const std::string entry = cat("entry \"", record.name, "\"");
   if ((record.flags & 1) != 0) file.fail(cat(entry, " is encrypted. Write it again without a password."));
   const std::span<const std::byte> packed = file.bytes(data_position(file, record), record.packed);
@@ -188,6 +189,7 @@ std::vector<std::byte> unpack(const View& file, const Record& record) {
     if (record.size / 1032 > record.packed) {
       file.fail(cat(entry, " cannot hold ", record.size, " bytes in ", record.packed, " packed ones."));
     }
+    if (record.size > most) file.fail(cat(entry, ": ", too_much_unpacked(file.size())));
     try {
       data.resize(record.size);
     } catch (const std::exception&) {
@@ -210,14 +212,15 @@ std::vector<ZipEntry> read_zip(std::span<const std::byte> bytes, std::string_vie
   const Directory directory = find_directory(file);
   std::vector<ZipEntry> entries;
   std::set<std::string> names;
-  std::uint64_t at = directory.at, packed = 0;
+  std::uint64_t at = directory.at, packed = 0, left = most_unpacked(bytes.size());
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     const Record record = read_record(file, at);
     if (!names.insert(record.name).second) file.fail(cat("entry \"", record.name, "\" is there twice."));
     // Entries that share their bytes would multiply a small file into a huge one.
     if (record.packed > file.size() - packed) file.fail("its entries overlap.");
     packed += record.packed;
-    entries.push_back({record.name, unpack(file, record)});
+    entries.push_back({record.name, unpack(file, record, left)});
+    left -= record.size;
   }
   if (at - directory.at != directory.size) file.fail("its directory has another size than the end record says.");
   return entries;

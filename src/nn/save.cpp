@@ -150,7 +150,9 @@ class Loading {
     std::string what = "the file and the model differ; nothing was loaded.";
     if (!missing_.empty()) what += "\n  missing in the file: " + list(missing_, names) + ".";
     if (!unexpected_.empty()) what += "\n  not in the model: " + list(unexpected_, paths) + ".";
-    return error(what + "\n  {.partial = true} loads what fits.");
+    return error(
+        what +
+        "\n  To load what fits: load(path, {.partial = true}), or reinitialize_mismatched=true for the command.");
   }
 
   std::string path_;

@@ -24,8 +24,14 @@ Backends& backends() {
   return all;
 }
 
+// "gpu" is another word for "cuda".
+std::string device_word(const std::string& name) {
+  return name == "gpu" || name.rfind("gpu:", 0) == 0 ? "cuda" + name.substr(3) : name;
+}
+
 // The number in "cuda" (0) or "cuda:1"; none for other names.
-std::optional<int> cuda_ordinal(const std::string& name) {
+std::optional<int> cuda_ordinal(const std::string& word) {
+  const std::string name = device_word(word);
   if (name == "cuda") return 0;
   if (name.size() < 6 || name.size() > 8 || name.rfind("cuda:", 0) != 0) return std::nullopt;
   if (name.find_first_not_of("0123456789", 5) != std::string::npos) return std::nullopt;
@@ -81,7 +87,7 @@ std::string& current_device() {
 void set_device(const std::string& name) {
   runtime::backend_named(name);
   const std::lock_guard lock(device_mutex);
-  current_device() = name;
+  current_device() = runtime::device_word(name);
 }
 
 std::string device() {

@@ -1,9 +1,11 @@
 #include "train/checkpoint.h"
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "train/run_folder.h"
 #include "varve/io.h"
 
 namespace varve::train {
@@ -13,6 +15,7 @@ using nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr const char* kManifest = "varve.manifest";
+constexpr const char* kChecksum = "varve.crc32";  // filled in and compared by the writer and reader of the file
 
 // JSON has no infinities and no NaN; the library writes finite numbers so that they read back as the same bits.
 json number(double value) {
@@ -70,6 +73,7 @@ std::string manifest_text(const Position& p) {
   json callbacks = json::object();
   for (const auto& [name, state] : p.callbacks) callbacks[name] = numbers(state);
   return json{{"format", kFormat},
+              {"checksum", true},  // a file whose checksum was lost is a damaged one; older files have none
               {"seed", p.seed},
               {"batch", p.batch},
               {"samples", p.samples},
@@ -87,9 +91,15 @@ std::string manifest_text(const Position& p) {
       .dump();
 }
 
-Position parse_manifest(const std::string& text, const std::string& path) {
+Position parse_manifest(const std::map<std::string, std::string>& metadata, const std::string& path) {
+  const auto manifest = metadata.find(kManifest);
+  if (manifest == metadata.end())
+    throw Error(path +
+                ": has no manifest, so it is not a checkpoint to resume from. Load weights with weights=… instead.");
   try {
-    const json j = json::parse(text);
+    const json j = json::parse(manifest->second);
+    if (j.value("checksum", false) && !metadata.count(kChecksum))
+      throw Error(path + ": its checksum is missing, so the file is damaged. Resume from another file.");
     if (j.at("format") != kFormat)
       throw Error(path + ": checkpoint format " + j.at("format").dump() + " is not the one this version reads (" +
                   std::to_string(kFormat) + ").");
@@ -108,7 +118,9 @@ Position parse_manifest(const std::string& text, const std::string& path) {
     p.history = to_history(j.at("history"));
     p.schedule = to_doubles(j.at("schedule"));
     for (const auto& [name, state] : j.at("callbacks").items()) p.callbacks[name] = to_doubles(state);
-    if (p.epoch < 0 || p.step < 0 || p.total_steps < 0) throw Error(path + ": the manifest counts backwards.");
+    if (p.epoch < 0 || p.step < 0 || p.total_steps < 0)
+      throw Error(path + ": the checkpoint's manifest is damaged (epoch " + std::to_string(p.epoch) + ", step " +
+                  std::to_string(p.step) + " cannot be). Resume from another file.");
     return p;
   } catch (const json::exception& e) {
     throw Error(path + ": the checkpoint's manifest is damaged (" + e.what() + "). Resume from another file.");
@@ -124,16 +136,13 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
   for (const Kept& kept : variables) content.tensors.push_back({kept.name, kept.variable.value()});
   content.metadata["format"] = "varve";
   content.metadata[kManifest] = manifest_text(position);
+  content.metadata[kChecksum] = "";
   save_safetensors(path, content);
 }
 
 Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables) {
   const Safetensors content = load_safetensors(path);
-  const auto manifest = content.metadata.find(kManifest);
-  if (manifest == content.metadata.end())
-    throw Error(path +
-                ": has no manifest, so it is not a checkpoint to resume from. Load weights with weights=… instead.");
-  Position position = parse_manifest(manifest->second, path);
+  Position position = parse_manifest(content.metadata, path);
   std::vector<const Tensor*> found;
   for (const Kept& kept : variables) {
     const Tensor* tensor = content.find(kept.name);
@@ -146,6 +155,23 @@ Position load_checkpoint(const std::string& path, const std::vector<Kept>& varia
   }
   for (std::size_t i = 0; i < variables.size(); ++i) Variable(variables[i].variable).assign(*found[i]);
   return position;
+}
+
+Position peek_checkpoint(const std::string& path) { return parse_manifest(load_safetensors_metadata(path), path); }
+
+std::string what_is_trained(const std::string& folder) {
+  const bool weights = std::filesystem::exists(best_weights(folder));
+  if (!std::filesystem::exists(last_checkpoint(folder))) return weights ? "trained weights" : "";
+  const auto counted = [](std::int64_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  try {
+    const Position at = peek_checkpoint(last_checkpoint(folder));
+    if (at.epoch > 0) return counted(at.epoch, "epoch");
+    return at.total_steps > 0 ? counted(at.total_steps, "step") : weights ? "trained weights" : "";
+  } catch (const Error&) {
+    return "a checkpoint that cannot be read";
+  }
 }
 
 void check_same_run(const std::string& path, const Position& saved, const Position& now) {

@@ -37,6 +37,11 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
 // Checks that file and variables match before it changes anything.
 Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables);
 
+// Where a saved run stands, without its tensors.
+Position peek_checkpoint(const std::string& path);
+// What a run's folder holds that took time: "3 epochs", "12 steps"; "" when nothing was trained yet.
+std::string what_is_trained(const std::string& folder);
+
 // Error when the run that was saved is not the one that is to go on.
 void check_same_run(const std::string& path, const Position& saved, const Position& now);
 

@@ -7,10 +7,10 @@
 namespace varve::train {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> scopes{0};
-std::atomic<bool> came{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+std::atomic<int> came{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 std::array<struct sigaction, kSignals.size()> saved;
 
 // Signals are handled on a stack of their own: generated code of oneDNN's matrix product uses the stack pointer as an
@@ -19,13 +19,13 @@ std::array<struct sigaction, kSignals.size()> saved;
 std::array<char, 1 << 16> handler_stack;
 stack_t saved_stack;
 
-extern "C" void note_signal(int) { came.store(true); }
+extern "C" void note_signal(int signal) { came.store(signal); }
 
 }  // namespace
 
 InterruptScope::InterruptScope() : outermost_(scopes.fetch_add(1) == 0) {
   if (!outermost_) return;
-  came.store(false);
+  came.store(0);
   stack_t stack = {};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();
@@ -34,7 +34,10 @@ InterruptScope::InterruptScope() : outermost_(scopes.fetch_add(1) == 0) {
   action.sa_handler = note_signal;
   action.sa_flags =
       static_cast<int>(SA_RESTART | SA_RESETHAND | SA_ONSTACK);  // the second signal finds the default action
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &saved[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &saved[i]);
+    if (saved[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptScope::~InterruptScope() {
@@ -45,6 +48,6 @@ InterruptScope::~InterruptScope() {
   scopes.fetch_sub(1);
 }
 
-bool InterruptScope::asked() { return came.load(); }
+int InterruptScope::signal() { return came.load(); }
 
 }  // namespace varve::train

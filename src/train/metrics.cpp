@@ -58,8 +58,9 @@ Decided decide(const Tensor& output, const Tensor& target, const char* who) {
 Tensor confusion_sums(const Tensor& output, const Tensor& target, const char* who, std::int64_t classes = 0) {
   const Decided decided = decide(output, target, who);
   if (classes != 0 && classes != decided.classes)
-    throw Error(std::string(who) + ": made for " + std::to_string(classes) + " classes, but the output " +
-                output.type().str() + " has " + std::to_string(decided.classes) + ".");
+    throw Error(std::string(who) + ": the data has " + std::to_string(classes) +
+                (classes == 1 ? " class" : " classes") + ", but the output " + output.type().str() + " has " +
+                std::to_string(decided.classes) + ": the last layer must have as many.");
   if (decided.classes > kMostClasses)
     throw Error(std::string(who) + ": " + std::to_string(decided.classes) + " classes are too many for a matrix of " +
                 "them all (at most " + std::to_string(kMostClasses) + ").");

@@ -62,7 +62,11 @@ std::string line(const ProgressState& state, int cells) {
   std::string text = "epoch " + std::to_string(state.epoch) + '/' + std::to_string(state.epochs) + ' ';
   if (cells > 0) text += bar(state, cells);
   text += std::to_string(state.done) + '/' + std::to_string(state.steps) + "  " + duration_text(state.seconds);
-  if (state.left >= 0) text += ", " + duration_text(state.left) + " left";
+  if (state.left >= 0 && state.epochs > 1) text += ", " + duration_text(state.left) + " left in epoch";
+  if (state.run_left >= 0)
+    text += ", " + duration_text(state.run_left) + " in run";
+  else if (state.left >= 0 && state.epochs == 1)
+    text += ", " + duration_text(state.left) + " left";
   for (const auto& [name, value] : state.values) text += "  " + name + ' ' + value_text(name, value);
   return text;
 }
@@ -115,7 +119,7 @@ ProgressLine::ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps)
 
 void ProgressLine::note(const std::string& line) {
   if (verbosity_ == Verbosity::quiet) return;
-  write((verbosity_ == Verbosity::bar ? "\r\x1b[K" : "") + line + '\n');
+  write((verbosity_ == Verbosity::bar ? "\r\x1b[K" : "") + printable(line) + '\n');
 }
 
 void ProgressLine::begin_epoch(int epoch, std::int64_t done) {
@@ -132,6 +136,7 @@ void ProgressLine::step(std::int64_t done, const Values& values) {
 }
 
 void ProgressLine::end_epoch(double seconds, const Values& values) {
+  if (first_ == 0) whole_epoch_ = seconds;
   if (verbosity_ != Verbosity::quiet) draw(steps_, seconds, values, true);
 }
 
@@ -139,7 +144,10 @@ void ProgressLine::draw(std::int64_t done, double seconds, const Values& values,
   ProgressState state = {.epoch = epoch_, .epochs = epochs_, .done = done, .steps = steps_, .seconds = seconds};
   state.values = values;
   if (!last && done > first_ && done < steps_) {
-    state.left = seconds / static_cast<double>(done - first_) * static_cast<double>(steps_ - done);
+    const double step = seconds / static_cast<double>(done - first_);
+    state.left = step * static_cast<double>(steps_ - done);
+    const double epoch = whole_epoch_ >= 0 ? whole_epoch_ : step * static_cast<double>(steps_);
+    if (epochs_ > epoch_) state.run_left = state.left + epoch * (epochs_ - epoch_);
   }
   if (verbosity_ == Verbosity::bar) {
     // One column stays free: a full last one makes some terminals wrap.

@@ -20,7 +20,8 @@ struct ProgressState {
   int epoch = 1, epochs = 1;
   std::int64_t done = 0, steps = 0;
   double seconds = 0;
-  double left = -1;  // seconds to go; negative: not told
+  double left = -1;      // seconds until this epoch ends; negative: not told
+  double run_left = -1;  // and the whole run
   Values values = {};
 };
 // "epoch 1/3 ━━━━━━━━━━━━━━━━━━━━ 469/469  2.9 s  loss 0.3121", in at most so many columns: the bar shrinks first, then
@@ -42,6 +43,7 @@ class ProgressLine {
   Verbosity verbosity_;
   int epochs_, epoch_ = 0;
   std::int64_t steps_, first_ = 0;
+  double whole_epoch_ = -1;  // seconds of the last one, validation included; negative: none ended yet
   std::chrono::steady_clock::time_point began_, drawn_;
 };
 

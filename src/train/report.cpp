@@ -124,16 +124,42 @@ std::string confusion_section(const Report& report) {
                                 class_table(report, classes) + "</div>\n");
 }
 
+constexpr const char* kWorstStyle = R"css(
+.worst { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 0.75rem; }
+.worst.words { grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); }
+.worst figure { margin: 0; padding: 0.7rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
+.worst img { display: block; width: 100%; image-rendering: pixelated; border-radius: 4px; }
+.worst blockquote { margin: 0 0 0.4rem; font-size: 0.85rem; overflow-wrap: anywhere; }
+.worst figcaption { font-size: 0.85rem; color: var(--muted); overflow-wrap: anywhere; }
+.worst b { color: var(--ink); }
+)css";
+
+std::string worst_section(const std::vector<WorstSample>& samples) {
+  if (samples.empty()) return "";
+  std::string body = samples[0].png.empty() ? "<div class=\"worst words\">\n" : "<div class=\"worst\">\n";
+  for (const WorstSample& sample : samples) {
+    const std::string truth = escaped(shortened(sample.truth, 60)),
+                      predicted = escaped(shortened(sample.predicted, 60));
+    body += "<figure>";
+    if (!sample.png.empty())
+      body += "<img alt=\"a sample of " + truth + "\" src=\"data:image/png;base64," + sample.png + "\">";
+    if (!sample.text.empty()) body += "<blockquote>" + escaped(shortened(sample.text, 300)) + "</blockquote>";
+    body += "<figcaption>true <b>" + truth + "</b>, predicted <b>" + predicted + "</b>, loss " +
+            value_text("loss", sample.loss) + "</figcaption></figure>\n";
+  }
+  return section("Worst predictions", body + "</div>\n");
+}
+
 }  // namespace
 
 std::string report_html(const Report& report) {
   std::string body = opening(report);
   if (!report.history.epochs.empty()) body += section("Curves", curves(report.history));
-  body += confusion_section(report);
+  body += confusion_section(report) + worst_section(report.worst);
   if (!report.history.epochs.empty()) body += section("Epochs", epoch_table(report.history));
   body += plain("Network", report.summary) + plain("Configuration", report.config) +
           plain("Environment", report.environment);
-  return html_document({.title = report.title, .body = body});
+  return html_document({.title = report.title, .style = report.worst.empty() ? "" : kWorstStyle, .body = body});
 }
 
 }  // namespace varve::train

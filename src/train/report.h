@@ -8,6 +8,16 @@
 
 namespace varve::train {
 
+// A sample that the network understands least.
+struct WorstSample {
+  double loss = 0;
+  std::string truth, predicted;  // class and probability, or numbers
+  std::string png = "";          // the sample as a picture, base64
+  std::string text = "";         // or as words or numbers
+};
+// Those with the highest loss, the worst first: of classes or numbers, one target a sample; others give none.
+std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& dataset, const Loss& loss);
+
 struct Report {
   std::string title;
   History history = {};
@@ -17,6 +27,7 @@ struct Report {
   std::vector<double> confusion = {};     // [classes × classes] of the validation or test data; may be empty
   std::vector<std::string> classes = {};  // names; may be empty
   std::vector<std::pair<std::string, double>> test = {};  // test scores, when there are any
+  std::vector<WorstSample> worst = {};
 };
 // One page that opens without a network: curves and confusion matrix as SVG, tables, light and dark.
 std::string report_html(const Report& report);

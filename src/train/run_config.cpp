@@ -49,6 +49,16 @@ std::vector<Metric> metrics_of(const Config& config) {
   return metrics;
 }
 
+// A run must find its files from any working folder. "csv:table.csv#price": the path is between the marks.
+std::string absolute_data(const std::string& data) {
+  const std::size_t colon = data.find(':');
+  if (colon == std::string::npos) return data;
+  const std::size_t mark = data.starts_with("csv:") ? data.rfind('#') : std::string::npos;
+  const std::string path = data.substr(colon + 1, mark == std::string::npos ? mark : mark - colon - 1);
+  return data.substr(0, colon + 1) + std::filesystem::absolute(path).lexically_normal().string() +
+         (mark == std::string::npos ? "" : data.substr(mark));
+}
+
 // What would fail in the first step or after the first epoch is said now.
 void check_fit(const Prepared& p) {
   const Loss loss = loss_of(p.config);
@@ -78,6 +88,9 @@ void test(RunResult& result, const Prepared& p) {
   p.model->reset_state();
   result.test = evaluate(*p.model, p.data.test, evaluate_options(p.config, p.data.test));
   result.tested = true;
+  save_test(result.folder, result.test.values);
+  const data::Dataset& held_out = p.data.validation.defined() ? p.data.validation : p.data.test;
+  const std::vector<WorstSample> worst = worst_samples(*p.model, held_out, loss_of(p.config));
   std::string environment;
   if (const std::string path = result.folder + "/environment.json"; std::filesystem::exists(path))
     environment = load_text(path);
@@ -88,8 +101,28 @@ void test(RunResult& result, const Prepared& p) {
                                  .environment = environment,
                                  .confusion = result.test.confusion,
                                  .classes = p.data.test.info().classes,
-                                 .test = result.test.values});
+                                 .test = result.test.values,
+                                 .worst = worst});
 }
+
+// A new folder, and the one it is in, go again when the run did not come so far as to write into them.
+class NewFolder {
+ public:
+  NewFolder(const Config& config, const std::string& given)
+      : base_(std::filesystem::exists(config.runs) || !given.empty() ? "" : config.runs),
+        folder_(given.empty() ? new_run_folder(config.runs, config.name) : given) {}
+  ~NewFolder() {  // what is not empty stays
+    std::error_code ignored;
+    if (std::filesystem::is_directory(folder_, ignored)) std::filesystem::remove(folder_, ignored);
+    if (!base_.empty()) std::filesystem::remove(base_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const std::string& path() const { return folder_; }
+
+ private:
+  std::string base_, folder_;
+};
 
 }  // namespace
 
@@ -102,6 +135,8 @@ void use_machine(const Config& config) {
 Prepared prepare(const Config& config, const data::FetchOptions& fetch, const data::Info& like) {
   use_machine(config);
   Prepared p{.config = config, .data = load_data(config, fetch, like), .model = nullptr};
+  p.config.data = absolute_data(config.data);
+  if (!config.weights.empty()) p.config.weights = std::filesystem::absolute(config.weights).lexically_normal().string();
   check_input(config, p.data.train);
   fill_in_sizes(p.config, p.data.train);
   p.model = make_network(p.config);
@@ -155,11 +190,12 @@ RunResult run(const Config& config, const RunOptions& options) {
   const bool goes_on = options.resume && std::filesystem::exists(options.folder + "/model.json");
   const Prepared p =
       prepare(config, options.fetch, goes_on ? load_card(options.folder).info() : data::Info{.name = ""});
+  const NewFolder folder(config, options.folder);
   RunResult result{.config = p.config,
                    .history = {},
                    .test = {},
                    .parameters = p.model->parameter_count(),
-                   .folder = options.folder.empty() ? new_run_folder(config.runs, config.name) : options.folder,
+                   .folder = folder.path(),
                    .page = {}};
   result.page = result.folder + "/index.html";
   FitOptions fitting = fit_options(p);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "varve/io.h"
 
@@ -10,16 +11,44 @@ namespace varve::train {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr std::int64_t kLargerInput = 16;  // than the one a network of the zoo was published with
 
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+  if (error) throw Error("\"" + path.string() + "\": cannot make this folder: " + error.message() + ".");
 }
 
 }  // namespace
+
+const std::vector<std::string>& run_files() {
+  static const std::vector<std::string> names = {"last.safetensors", "best.safetensors", "results.csv",
+                                                 "index.html",       "config.toml",      "model.json",
+                                                 "environment.json", "test.json"};
+  return names;
+}
+
+void save_test(const std::string& folder, const std::vector<std::pair<std::string, double>>& values) {
+  json j = json::object();
+  for (const auto& [name, value] : values) j[name] = value;  // not a number: null
+  save_text(folder + "/test.json", j.dump(1) + "\n");
+}
+
+std::vector<std::pair<std::string, double>> load_test(const std::string& folder) {
+  const std::string path = folder + "/test.json";
+  std::vector<std::pair<std::string, double>> values;
+  if (!fs::exists(path)) return values;
+  try {
+    const json all = json::parse(load_text(path, 1 << 20));
+    for (json::const_iterator at = all.begin(); all.is_object() && at != all.end(); ++at)
+      if (at->is_number()) values.push_back({at.key(), at->get<double>()});
+  } catch (const json::exception& e) {
+    throw Error(path + ": is not the test result that a run writes (" + e.what() + ").");
+  }
+  return values;
+}
 
 void write_run_page(const std::string& folder, const Report& report) {
   save_text(folder + "/results.csv", results_csv(report.history));
@@ -27,12 +56,13 @@ void write_run_page(const std::string& folder, const Report& report) {
 }
 
 std::string new_run_folder(const std::string& base, const std::string& name) {
+  if (base.empty()) throw Error("runs: expected a folder to make the run's folder in, got \"\".");
   make_folder(base);
   for (int i = 1;; ++i) {
     const fs::path path = fs::path(base) / (name + "-" + std::to_string(i));
     std::error_code error;
     if (fs::create_directory(path, error)) return path.string();  // two runs that start at once get two folders
-    if (error) throw Error(path.string() + ": cannot make this folder: " + error.message() + ".");
+    if (error) throw Error("\"" + path.string() + "\": cannot make this folder: " + error.message() + ".");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <set>
 #include <tuple>
 
@@ -160,16 +161,11 @@ void Trainer::let_data_go() {
 }
 
 void Trainer::prepare_folder() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::create_directories(options_.run, error);
-  if (error) throw Error(options_.run + ": cannot make this folder: " + error.message() + ".");
-  if (options_.resume && fs::exists(last_checkpoint(options_.run))) {
+  folder_.emplace(options_.run);
+  if (options_.resume && std::filesystem::exists(last_checkpoint(options_.run)))
     resume();
-  } else {
-    fs::remove(best_weights(options_.run), error);  // of an older run in the same folder
-    fs::remove(last_checkpoint(options_.run), error);
-  }
+  else
+    begin_anew();
   card_ = card_text(card_of(train_));
   save_text(options_.run + "/model.json", card_);
   if (!options_.config.empty()) save_text(options_.run + "/config.toml", options_.config);
@@ -177,6 +173,17 @@ void Trainer::prepare_folder() {
   save_text(options_.run + "/environment.json", environment_);
   summary_ = model_.summarize({.batch = options_.batch}).str();
   if (at_.total_steps == 0) save(nullptr);
+}
+
+// What somebody trained for hours must not go because a program was started twice.
+void Trainer::begin_anew() {
+  const std::string trained = options_.overwrite ? "" : what_is_trained(options_.run);
+  if (!trained.empty())
+    throw Error("fit: \"" + options_.run + "\" holds a run already (" + trained +
+                "). To go on with it: .resume = true. To start over in its place: .overwrite = true. Or name another "
+                "folder.");
+  std::error_code ignored;
+  for (const std::string& name : run_files()) std::filesystem::remove(options_.run + "/" + name, ignored);
 }
 
 void Trainer::resume() {
@@ -189,8 +196,16 @@ void Trainer::resume() {
   for (const CallbackPtr& callback : options_.callbacks)
     if (const auto state = at_.callbacks.find(callback->name()); state != at_.callbacks.end())
       callback->restore(state->second);
-  progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + ", step " +
-                  std::to_string(at_.step) + " of " + std::to_string(batches_));
+  folder_->keep();
+  const std::string all = std::to_string(options_.epochs);
+  if (!at_.history.stopped.empty())
+    progress_->note(options_.run + " has ended early (" + at_.history.stopped + "): nothing is left to train");
+  else if (at_.epoch >= options_.epochs)
+    progress_->note(options_.run + " has trained its " + (options_.epochs == 1 ? "epoch" : all + " epochs") +
+                    " already: more of them would go on");
+  else
+    progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + " of " + all + ", step " +
+                    std::to_string(at_.step) + " of " + std::to_string(batches_));
 }
 
 History Trainer::go() {
@@ -201,6 +216,7 @@ History Trainer::go() {
   while (at_.epoch < options_.epochs && at_.history.stopped.empty())
     if (!train_epoch()) break;
   for (const CallbackPtr& callback : options_.callbacks) callback->end(*this);
+  if (folder_ && began_ && !at_.history.interrupted) write_page(true);
   return at_.history;
 }
 
@@ -273,6 +289,7 @@ bool Trainer::train_epoch() {
       return train_epoch();
     }
     began_ = true;
+    if (folder_) folder_->keep();
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
@@ -282,7 +299,7 @@ bool Trainer::train_epoch() {
     if (InterruptScope::asked()) {
       settle(totals);
       save(&totals);
-      at_.history.interrupted = true;
+      note_interrupt();
       progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
                       (options_.run.empty() ? "" : "; saved, and can be resumed"));
       return false;
@@ -294,8 +311,13 @@ bool Trainer::train_epoch() {
   }
   settle(totals);
   end_epoch(totals);
-  if (InterruptScope::asked() && at_.epoch < options_.epochs) at_.history.interrupted = true;
+  if (InterruptScope::asked() && at_.epoch < options_.epochs) note_interrupt();
   return !at_.history.interrupted;
+}
+
+void Trainer::note_interrupt() {
+  at_.history.interrupted = true;
+  at_.history.signal = InterruptScope::signal();
 }
 
 bool Trainer::better(double value) const {
@@ -333,7 +355,8 @@ void Trainer::end_epoch(const Totals& totals) {
   if (better(monitored)) {
     at_.history.best = monitored;
     at_.history.best_epoch = record.epoch;
-    if (!options_.run.empty()) model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}}});
+    if (!options_.run.empty())
+      model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
   }
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
@@ -342,7 +365,7 @@ void Trainer::end_epoch(const Totals& totals) {
   ++at_.epoch;
   at_.step = 0;
   save(nullptr);  // first: what can be made again must not cost what cannot
-  if (!options_.run.empty()) write_page();
+  if (!options_.run.empty()) write_page(false);
 }
 
 bool Trainer::save_due() const {
@@ -365,7 +388,9 @@ void Trainer::save(const Totals* totals) {
   saved_ = Clock::now();
 }
 
-void Trainer::write_page() {
+void Trainer::write_page(bool last) {
+  std::vector<WorstSample> worst;
+  if (last && options_.validation.defined()) worst = worst_samples(model_, options_.validation, options_.loss);
   write_run_page(options_.run, {.title = std::filesystem::path(options_.run).filename().string(),
                                 .history = at_.history,
                                 .config = options_.config,
@@ -373,11 +398,16 @@ void Trainer::write_page() {
                                 .environment = environment_,
                                 .confusion = confusion_,
                                 .classes = train_.info().classes,
-                                .test = {}});
+                                .test = {},
+                                .worst = worst});
 }
 
 History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options) {
-  return Trainer(model, train, options).go();
+  try {
+    return Trainer(model, train, options).go();
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("fit: out of memory beside the tensors. A smaller batch or fewer workers need less.");
+  }
 }
 
 double Epoch::value(const std::string& wanted) const {

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/progress.h"
+#include "train/run_lock.h"
 #include "train/step.h"
 #include "varve/train.h"
 
@@ -35,6 +36,8 @@ class Trainer : public Session {
 
   void prepare_model();
   void prepare_folder();
+  void begin_anew();
+  void note_interrupt();
   void resume();
   TrainStep::Parts parts(bool check_layers);
   void prepare_step();
@@ -54,13 +57,14 @@ class Trainer : public Session {
   bool better(double value) const;
   void save(const Totals* totals);  // null: between epochs
   bool save_due() const;
-  void write_page();
+  void write_page(bool last);  // the last one shows the worst predictions as well
   [[noreturn]] void report_not_finite();
   std::string find_layer();
 
   nn::Module& model_;
   data::Dataset train_;
   FitOptions options_;
+  std::optional<RunFolder> folder_;
   std::int64_t batches_ = 0;  // of an epoch
   optim::Bound optimizer_;
   std::optional<optim::Average> average_;

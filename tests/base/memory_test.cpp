@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/container.h"
+#include "base/text.h"
+
 #include <cstring>
 #include <string>
 
@@ -56,6 +59,16 @@ TEST(Memory, FailureNamesTheSizeAndWhatIsHeld) {
     EXPECT_NE(text.find("held"), std::string::npos) << text;
   }
   EXPECT_THROW(allocate(SIZE_MAX), OutOfMemory);
+}
+
+TEST(Memory, WhatTheMachineCannotHoldIsRefused) {
+  try {
+    release(allocate(most_memory() + (std::size_t{1} << 30)), most_memory() + (std::size_t{1} << 30));
+    FAIL();
+  } catch (const OutOfMemory& e) {
+    const std::string limit = human_bytes(most_memory());
+    EXPECT_NE(std::string(e.what()).find(limit), std::string::npos) << e.what();
+  }
 }
 
 TEST(Memory, FailsOnPurpose) {

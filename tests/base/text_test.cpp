@@ -32,6 +32,13 @@ TEST(Text, SuggestsTheNearest) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'a'), {"relu"}), "");
 }
 
+TEST(Text, NamesDoNotSteerATerminal) {
+  EXPECT_EQ(printable("größe\n\t·"), "größe\n\t·");
+  EXPECT_EQ(printable("a\x1b[31mb\r\x7f"), "a\\x1b[31mb\\x0d\\x7f");
+  EXPECT_EQ(printable("\xc2\x9b\xc2\xa0"), "\\xc2\\x9b\xc2\xa0");  // U+009B is an escape in one character
+  EXPECT_STREQ(Error("\x1b]0;evil\x07").what(), "\\x1b]0;evil\\x07");
+}
+
 TEST(Text, AMessageEndsWithTheNearest) {
   EXPECT_EQ(did_you_mean("sofmax", {"softmax", "softplus"}), " Did you mean 'softmax'?");
   EXPECT_EQ(did_you_mean("sofmax", {"softmax"}, " See elsewhere."), " Did you mean 'softmax'?");

@@ -20,10 +20,11 @@ TEST(Cli, HelpTeachesWithExamples) {
   for (const char* part : {"train", "demo", "ops", "bench", "info", "Examples:", "varve bench ops matmul threads=1"})
     EXPECT_TRUE(contains(help.out, part)) << part << " in\n" << help.out;
   for (const char* command :
-       {"train",       "eval",         "predict",      "summary",       "datasets",      "zoo",         "lr-find",
-        "export",      "info",         "doctor",       "completion",    "schema",        "demo",        "ops",
-        "bench",       "bench ops",    "bench data",   "bench step",    "bench infer",   "bench parts", "bench train",
-        "bench quick", "bench ablate", "bench verify", "bench explain", "bench compare", "bench setup"}) {
+       {"train",        "eval",         "predict",       "summary",       "datasets",    "zoo",
+        "lr-find",      "export",       "runs",          "watch",         "info",        "doctor",
+        "completion",   "schema",       "demo",          "ops",           "bench",       "bench ops",
+        "bench data",   "bench step",   "bench infer",   "bench parts",   "bench train", "bench quick",
+        "bench ablate", "bench verify", "bench explain", "bench compare", "bench setup"}) {
     const Result one = varve_command(std::string(command) + " --help");
     EXPECT_EQ(one.code, 0) << command;
     EXPECT_TRUE(contains(one.out, "Example") || command == std::string("bench")) << command << "\n" << one.out;
@@ -33,7 +34,7 @@ TEST(Cli, HelpTeachesWithExamples) {
 TEST(Cli, Version) {
   const Result result = varve_command("--version");
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, std::string("varve ") + version() + "\n");
+  EXPECT_EQ(result.out, std::string("varve ") + varve::version() + "\n");
 }
 
 TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
@@ -43,7 +44,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
   };
   for (const Case& c : {Case{"dmo", "unknown command 'dmo'. Did you mean 'demo'?"},
                         Case{"bench oops", "unknown command 'oops'. Did you mean 'ops'?"},
-                        Case{"train lenet5 --jsn", "unknown option 'jsn'. Did you mean 'json'?"},
+                        Case{"train lenet5 --jsn", "unknown option '--jsn'. Did you mean '--json'?"},
                         Case{"train lenet5 epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
                         Case{"train lenet5 --epoch=3", "error: unknown key 'epoch'. Did you mean 'epochs'?"},
                         Case{"train lenet55", "Did you mean 'lenet5'?"},
@@ -81,7 +82,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
 
 TEST(Cli, InfoNamesBuildAndMachine) {
   const json info = json::parse(varve_command("info --json").out);
-  EXPECT_EQ(info["version"], version());
+  EXPECT_EQ(info["version"], varve::version());
   EXPECT_EQ(info["backends"], (json{"cpu", "reference", "null"}));
   EXPECT_GE(info["threads"], 1);
   EXPECT_EQ(info["operators"], varve::operators().size());

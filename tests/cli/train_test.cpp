@@ -90,11 +90,11 @@ TEST(CliTrain, ASignalStopsItAndItGoesOn) {
       "train lenet5 epochs=1 data.train=20000 data.test=100 batch=20 > out 2>&1 & p=$!; "
       "until grep -q parameters out; do sleep 0.02; done; kill -TERM $p; wait $p; echo code $?; cat out";
   const Result first = varve_command(stopped);
-  EXPECT_TRUE(contains(first.out, "code 1")) << first.out;
+  EXPECT_TRUE(contains(first.out, "code 143\n")) << first.out;
   EXPECT_TRUE(contains(first.out, "To go on: varve train runs/lenet5-1 --resume")) << first.out;
   const Result second = varve_command("train runs/lenet5-1 --resume");
   EXPECT_EQ(second.code, 0) << second.out;
-  EXPECT_TRUE(contains(second.out, "resuming runs/lenet5-1 at epoch 1, step ")) << second.out;
+  EXPECT_TRUE(contains(second.out, "resuming runs/lenet5-1 at epoch 1 of 1, step ")) << second.out;
   EXPECT_FALSE(contains(second.out, "step 0 of")) << second.out;
   EXPECT_TRUE(contains(second.out, "test accuracy")) << second.out;
 }
@@ -105,7 +105,7 @@ TEST(CliTrain, SaysWhatItDoes) {
                                "data = {digits = {train = 1000, test = 200}}\nepochs = 2\n";
   const Result result = varve_command("train net.toml --threads=1");
   EXPECT_EQ(result.code, 0) << result.out;
-  const std::string banner = std::string("varve ") + version() + " · cpu, 1 thread";
+  const std::string banner = std::string("varve ") + varve::version() + " · cpu, 1 thread";
   for (const char* part :
        {banner.c_str(), "net 7,850 parameters", "peak in a step", "900 samples, 100 to validate, 200 to test",
         "best val_accuracy", " at epoch ", "test accuracy", "runs/net-1/index.html"})

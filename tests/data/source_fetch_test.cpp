@@ -139,6 +139,12 @@ TEST_F(Archives, AreBounded) {
   expect_error([&] { unpack(two, {.most_bytes = 9}); }, "larger than 9 bytes");
   expect_error([&] { unpack(two, {.most_entries = 1}); }, "more than 1 entries");
   unpack(two, {.most_bytes = 10, .most_entries = 2});
+  const std::string bomb = gzipped(tar_bytes({{"a", std::string(3'000'000, 'x')}}));
+  setenv("VARVE_UNPACK_GB", "0.001", 1);
+  expect_error([&] { unpack(bomb); }, "unpacks to more than 1.0 MB");
+  setenv("VARVE_UNPACK_GB", "0.004", 1);
+  unpack(bomb);
+  unsetenv("VARVE_UNPACK_GB");
   std::string huge = tar_bytes({{"a", ""}});
   huge.replace(124, 11, "77777777777");
   expect_error([&] { unpack(gzipped(huge)); }, "checksum is wrong");

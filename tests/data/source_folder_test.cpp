@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "data/source_files.h"
 
@@ -89,6 +90,15 @@ TEST_F(PictureFolder, NamesAFileThatCannotBeDecoded) {
   expect_error([&] { train.at(1); }, "2.jpg");
   std::filesystem::remove(path("set/a/1.png"));
   expect_error([&] { train.at(0); }, "1.png");
+}
+
+// Reading it would wait for ever.
+TEST_F(PictureFolder, SkipsAPipeByName) {
+  paint("set/a/1.png", 1);
+  ASSERT_EQ(mkfifo(path("set/a/2.png").c_str(), 0600), 0);
+  const Dataset set = image_folder(path("set"), kSmall).train;
+  EXPECT_EQ(set.size(), 1);
+  EXPECT_EQ(set.info().skipped, std::vector<std::string>{path("set/a/2.png")});
 }
 
 TEST_F(PictureFolder, NoClassIsLeftWithoutPictures) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstdlib>
+
 #include <random>
 
 #include "io/files_for_tests.h"
@@ -57,6 +59,20 @@ TEST_F(Bytes, LimitsHoldForWhatIsUnpacked) {
   expect_error([&] { load(gzip(std::string(5001, 'x')), 5000); }, "more than 5.0 kB");
   expect_error([&] { load(gzip(std::string(3000, 'x')) + gzip(std::string(3000, 'x')), 5000); }, "more than");
   expect_error([&] { load(std::string(101, 'x'), 100); }, "too large");
+}
+
+TEST_F(Bytes, BombsAreRefusedUnlessAllowed) {
+  const std::string bomb = gzip(std::string(3'000'000, 'x'));  // a thousandth of that
+  setenv("VARVE_UNPACK_GB", "0.001", 1);
+  const std::uint64_t plenty = std::uint64_t{1} << 40;
+  const std::string refusal = message_of([&] { load(bomb, plenty); });
+  setenv("VARVE_UNPACK_GB", "0.004", 1);
+  EXPECT_EQ(load(bomb, plenty).size(), 3'000'000u);
+  setenv("VARVE_UNPACK_GB", "lots", 1);
+  expect_error([&] { load(bomb, plenty); }, "VARVE_UNPACK_GB: expected a number of gigabytes");
+  unsetenv("VARVE_UNPACK_GB");
+  EXPECT_NE(refusal.find("it unpacks to more than 1.0 MB, from "), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("VARVE_UNPACK_GB="), std::string::npos) << refusal;
 }
 
 TEST_F(Bytes, DamagedGzipIsRefused) {

@@ -112,7 +112,7 @@ TEST_F(Save, NamesWhatDiffers) {
                 "': the file and the model differ; nothing was loaded.\n"
                 "  missing in the file: fc_1.weight (nearest: fc1.weight).\n"
                 "  not in the model: fc1.weight (nearest: fc_1.weight).\n"
-                "  {.partial = true} loads what fits.");
+                "  To load what fits: load(path, {.partial = true}), or reinitialize_mismatched=true for the command.");
   EXPECT_EQ(message_of([&] { model.load(path("w"), {.pytorch = true}); }),
             "load '" + path("w") + "': was saved in Varve's layouts; load it without {.pytorch = true}.");
   EXPECT_NE(message_of([&] { model.load(path("none")); }), "no error");

@@ -38,7 +38,14 @@ TEST(Progress, ARunningEpochTellsWhatIsLeft) {
   state.done = 120;
   state.left = 200;
   state.values = {{"loss", 1.5}};
-  EXPECT_EQ(progress_text(state, kWide), "epoch 1/3 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ 120/469  2.9 s, 3 min 20 s left  loss 1.5000");
+  EXPECT_EQ(progress_text(state, kWide),
+            "epoch 1/3 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ 120/469  2.9 s, 3 min 20 s left in epoch  loss 1.5000");
+  state.run_left = 4000;
+  EXPECT_EQ(progress_text(state, kWide),
+            "epoch 1/3 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ 120/469  2.9 s, 3 min 20 s left in epoch, 1 h 7 min in run  loss 1.5000");
+  state.run_left = -1;
+  state.epochs = 1;
+  EXPECT_EQ(progress_text(state, kWide), "epoch 1/1 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ 120/469  2.9 s, 3 min 20 s left  loss 1.5000");
 }
 
 TEST(Progress, TheBarIsProportional) {

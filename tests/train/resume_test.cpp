@@ -151,7 +151,11 @@ TEST(Resume, RefusesAnotherRunAndDamagedFiles) {
   lying.replace(lying.find("\\\"epoch\\\""), 9, "\\\"epoxh\\\"");
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(lying.data(), static_cast<std::streamsize>(lying.size()));
-  EXPECT_NE(refusal(again).find("manifest"), std::string::npos) << refusal(again);
+  EXPECT_NE(refusal(again).find("checksum"), std::string::npos) << refusal(again);
+  Safetensors unchecked = load_safetensors(folder / "run/best.safetensors");
+  unchecked.metadata = {{"varve.manifest", R"({"format": 1, "epoxh": 1})"}};
+  save_safetensors(path, unchecked);
+  EXPECT_NE(refusal(again).find("manifest is damaged"), std::string::npos) << refusal(again);
 }
 
 TEST(Resume, SharedWeightsStayOne) {

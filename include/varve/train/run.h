@@ -70,4 +70,19 @@ struct RunResult {
 };
 RunResult run(const Config& config, const RunOptions& options = {});
 
+// A run's folder, looked at without its weights.
+enum class RunState : std::uint8_t { training, finished, stopped, interrupted };  // stopped: early, by itself
+std::string name(RunState state);
+struct RunInfo {
+  std::string folder;
+  RunState state = RunState::interrupted;
+  std::string holder;  // the process that writes it: "process 4711 on host"
+  Config config;
+  History history;
+  std::vector<std::pair<std::string, double>> test;  // scores, where it was tested
+};
+RunInfo inspect_run(const std::string& folder);
+bool is_run_folder(const std::string& folder);                    // it has a config.toml and a checkpoint
+std::vector<std::string> run_folders(const std::string& folder);  // those inside it, by name and number
+
 }  // namespace varve::train
