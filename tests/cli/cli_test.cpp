@@ -34,7 +34,7 @@ TEST(Cli, HelpTeachesWithExamples) {
 TEST(Cli, Version) {
   const Result result = varve_command("--version");
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, std::string("varve ") + version() + "\n");
+  EXPECT_EQ(result.out, std::string("varve ") + varve::version() + "\n");
 }
 
 TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
@@ -82,7 +82,7 @@ TEST(Cli, UnknownThingsAreAnsweredWithTheNearest) {
 
 TEST(Cli, InfoNamesBuildAndMachine) {
   const json info = json::parse(varve_command("info --json").out);
-  EXPECT_EQ(info["version"], version());
+  EXPECT_EQ(info["version"], varve::version());
   EXPECT_EQ(info["backends"], (json{"cpu", "reference", "null"}));
   EXPECT_GE(info["threads"], 1);
   EXPECT_EQ(info["operators"], varve::operators().size());

@@ -105,7 +105,7 @@ TEST(CliTrain, SaysWhatItDoes) {
                                "data = {digits = {train = 1000, test = 200}}\nepochs = 2\n";
   const Result result = varve_command("train net.toml --threads=1");
   EXPECT_EQ(result.code, 0) << result.out;
-  const std::string banner = std::string("varve ") + version() + " · cpu, 1 thread";
+  const std::string banner = std::string("varve ") + varve::version() + " · cpu, 1 thread";
   for (const char* part :
        {banner.c_str(), "net 7,850 parameters", "peak in a step", "900 samples, 100 to validate, 200 to test",
         "best val_accuracy", " at epoch ", "test accuracy", "runs/net-1/index.html"})
