@@ -142,7 +142,7 @@ void print_for_people(const std::vector<Answers>& all) {
       rows.push_back({one.input + " ", one.all[0].name + " ", value_of(one.all[0].value)});
       continue;
     }
-    if (all.size() > 1) std::cout << one.input << '\n';
+    if (all.size() > 1) std::cout << printable(one.input) << '\n';
     rows.clear();
     for (const Answer& answer : one.all) rows.push_back({answer.name + " ", value_of(answer.value)});
     std::cout << aligned(rows, all.size() > 1 ? "  " : "");

@@ -55,7 +55,7 @@ std::string skipped_line(const data::Info& info) {
   return thousands(static_cast<std::int64_t>(count)) +
          (count == 1 ? " file is no picture that can be read, and was skipped: "
                      : " files are no pictures that can be read, and were skipped: ") +
-         joined(some, ", ") + (count > kNamed ? ", …" : "") + "\n";
+         printable(joined(some, ", ")) + (count > kNamed ? ", …" : "") + "\n";
 }
 
 std::string aligned(std::vector<std::vector<std::string>> rows, const std::string& indent) {

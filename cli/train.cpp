@@ -66,7 +66,7 @@ void print_header(std::ostream& out, const train::RunStart& start) {
       << " parameters";
   if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
   out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
-  out << scaling_line(start.prepared) << skipped_line(start.prepared.data.train.info());
+  out << printable(scaling_line(start.prepared)) << skipped_line(start.prepared.data.train.info());
   if (!start.prepared.data.validation.defined())
     out << "no samples are held out, so the last weights are kept and tested"
         << (start.prepared.data.train.streams() > 0 ? "\n" : " (validation=0.1 holds out a tenth)\n");

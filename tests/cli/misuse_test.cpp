@@ -96,6 +96,7 @@ TEST(CliMisuse, NamesDoNotSteerTheTerminal) {
     varve::save_png(std::string("set/b") + name, picture);
   }
   std::ofstream("set/" + evil + "/4.png") << "not a picture";
+  std::ofstream("set/" + evil + "/5.tif") << "skipped, by name";
   for (const char* arguments : {"datasets folder:set height=8 width=8", "train lenet5 data=folder:set epochs=1",
                                 "zoo $'\\x1b[2J'", "train $'runs/\\x1b[2J'", "$'\\x1b[2J'",
                                 "train lenet5 epochs=1 $'name=\\x1b[2J'", "datasets $'folder:\\x1b[2J'"}) {
