@@ -23,7 +23,7 @@ constexpr Message kMessages[] = {
     {"completion", 2, "varve completion needs bash, zsh or fish. See: varve completion --help"},
     {"info extra", 2, "unknown argument 'extra'. See: varve info --help"},
     {"predict runs/lenet5-1 x.png --top many", 2,
-     "varve predict: --top: Value many not in range 1 to 1000. See: varve predict --help"},
+     "varve predict: --top: Value many not in range 0 to 1000. See: varve predict --help"},
     {"train", 2,
      "train needs a network file, a name of the zoo (`varve zoo`) or the folder of a run. See: varve train --help"},
     {"train lenet5 epochs", 2,
