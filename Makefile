@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 ONEDNN3 ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/varve/onednn3
-SOURCES = find include src cli tests examples bench \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null
+SOURCES = find include src cli tests examples bench python \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
 
 # Configures once, in the preset's own folder, and again when tests are wanted that were left out before; after that the
@@ -15,7 +15,7 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples cuda docs site test test-pages test-full test-slow test-asan test-no-onednn \
+.PHONY: help setup build demo examples cuda docs site test test-pages test-python wheel test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
 help:
@@ -27,6 +27,8 @@ help:
 	@echo '  make examples      build the examples: build/examples/'
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
 	@echo '  make test-pages    the tests of pages, in a browser'
+	@echo '  make test-python   the Python package and its tests (build tools from PyPI)'
+	@echo '  make wheel         the Python package as a wheel: build/wheel/'
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
@@ -76,6 +78,14 @@ test:
 	@$(call configure,dev,build,,ON)
 	@$(call compile,build)
 	@cd build && $(CTEST) -LE 'pages|slow'
+
+test-python:
+	@tools/setup python
+	@JOBS=$(JOBS) tools/test-python
+
+wheel:
+	@tools/setup python
+	@tools/wheel
 
 test-pages:
 	@tools/setup pages

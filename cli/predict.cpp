@@ -26,10 +26,10 @@ struct PredictOptions {
 };
 
 constexpr const char* kPredictExamples =
-    R"(Samples are prepared as those that the run was trained with: pictures (JPEG, PNG) resized to what the network takes,
-rows of a table by the run's own columns, categories and scaling, text by its vocabulary. A regression answers in the
-unit of the table. A folder stands for the pictures in it, - for the standard input: rows, a text on each line, or a
-picture.
+    R"(Samples are prepared as those that the run was trained with: pictures (JPEG, PNG, WebP, GIF, BMP) resized to what the
+network takes, rows of a table by the run's own columns, categories and scaling, text by its vocabulary. A regression
+answers in the unit of the table. A folder stands for the pictures in it, - for the standard input: rows, a text on each
+line, or a picture.
 
 Examples:
   varve predict runs/lenet5-1 digit.png

@@ -3,7 +3,7 @@
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
 add_library(varve_bench STATIC ${sources})
-varve_unity(varve_bench BATCH 8)
+varve_unity(varve_bench BATCH 5)
 target_compile_options(varve_bench PRIVATE -O1)
 set(window "${PROJECT_BINARY_DIR}/rooms/varve_bench")
 file(MAKE_DIRECTORY "${window}")

@@ -40,4 +40,5 @@ configure_package_config_file(
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/varveConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/varveConfig.cmake" "${PROJECT_BINARY_DIR}/varveConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindHighway.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake"
         DESTINATION "${package_dir}")

@@ -4,7 +4,7 @@
     tools/extract_snippets.py OUT.cpp PAGE.md...
 
 The ```cpp blocks of one page are one function body, in the order of the page: what one block declares the next may use.
-A block ```output that follows says what the block before it prints. Lines keep the page's numbers, so that a compiler's
+A block ```output right after one says what it prints (after other languages it is theirs). Lines keep the page's numbers, so that a compiler's
 message points into the page.
 """
 import pathlib
@@ -27,7 +27,7 @@ def blocks(page):
 
 
 def test_of(page):
-    includes, body = [], []
+    includes, body, before = [], [], ""
     for info, start, lines in blocks(page):
         if info == "cpp":
             body.append(f'#line {start} "{page.name}"')
@@ -37,10 +37,11 @@ def test_of(page):
                     includes.append(line)
                     line = ""
                 body.append(line)
-        elif info == "output":
+        elif info == "output" and before == "cpp":
             text = "\n".join(lines) + "\n"
             body.append(f'#line {start} "{page.name}"')
             body.append(f'varve::test::expect_printed(page_output, R"~~({text})~~", {start});')
+        before = info
     if not body:
         return [], ""
     name = re.sub(r"\W", "_", page.stem)

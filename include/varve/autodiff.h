@@ -22,8 +22,8 @@ ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tenso
                               const std::vector<Tensor>& inputs);
 }  // namespace detail
 
-// dsum(output)/dx of a scalar output for each x, zeros where nothing flows. Throws Error where the gradient would have to
-// flow through a tensor that was computed before (read, say): grad, value_and_grad and vjp have no such limit.
+// dsum(output)/dx of a scalar output for each x, zeros where nothing flows. Throws Error where the gradient would have
+// to flow through a tensor that was computed before (read, say): grad, value_and_grad and vjp have no such limit.
 std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& wrt);
 // The same for several outputs, each with the gradient that flows into it.
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
@@ -58,8 +58,8 @@ Pullback vjp(const detail::TensorFn& f, const std::vector<Tensor>& inputs);
 std::function<Tensor(const Tensor&)> checkpoint(std::function<Tensor(const Tensor&)> f);
 detail::TensorFn checkpoint_many(detail::TensorFn f);
 
-// f with a gradient of your own: given inputs, outputs and dys, the gradients of the inputs. The rule is called when the
-// gradient is asked for: it must own what it uses (capture by value).
+// f with a gradient of your own: given inputs, outputs and dys, the gradients of the inputs. The rule is called when
+// the gradient is asked for: it must own what it uses (capture by value).
 using CustomVjp = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const std::vector<Tensor>& out,
                                                     const std::vector<Tensor>& dys)>;
 detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp);

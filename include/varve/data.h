@@ -229,6 +229,7 @@ struct CsvOptions {
   char separator = ',';
   double test_share = 0.1;
   bool standardize = true;   // columns to mean 0 and deviation 1 of the training part
+  bool classes = true;       // few different whole numbers are classes; false: they are numbers, however few
   bool scale_target = true;  // numbers as targets likewise; metrics are in the unit of the file all the same
   std::shared_ptr<const TableEncoder> encoder = nullptr;  // of other data, in place of one fitted to this file
 };

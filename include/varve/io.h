@@ -42,7 +42,7 @@ Picture load_picture(const std::string& path, int channels = 0);
 bool has_picture_name(const std::string& path);  // ends as such files do, in small or capital letters
 Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels = 0);
 void save_png(const std::string& path, const Picture& picture);
-std::vector<std::uint8_t> encode_png(const Picture& picture);  // the bytes of such a file
+std::vector<std::uint8_t> encode_png(const Picture& picture);                     // the bytes of such a file
 Picture resize(const Picture& picture, std::int64_t height, std::int64_t width);  // bilinear, antialiased when smaller
 // The same without distortion: what does not fit the proportions is cut off on both sides.
 Picture resize_to_fill(const Picture& picture, std::int64_t height, std::int64_t width);

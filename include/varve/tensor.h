@@ -158,7 +158,7 @@ class Variable {
   Tensor value() const;  // inside a trace: what the step has made of it so far
   operator Tensor() const { return value(); }
   void assign(const Tensor& value);  // same shape and type, else Error; inside a trace: recorded
-  void accept();  // a step failed while it was writing: go on with the value it left
+  void accept();                     // a step failed while it was writing: go on with the value it left
   bool same(const Variable& other) const { return state_ == other.state_; }
 
   const std::shared_ptr<State>& state() const { return state_; }

@@ -1,8 +1,9 @@
+// Which Varve a program runs with.
 #pragma once
 
 namespace varve {
 
-// Of the library that this program runs with: "0.2.0".
+// Of the library: "0.2.0".
 const char* version();
 
 }  // namespace varve

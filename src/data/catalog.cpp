@@ -86,6 +86,7 @@ Splits load_csv(const std::string& rest, const Reader& reader, const Given& give
   reader.read("test_share", options.test_share);
   reader.read("standardize", options.standardize);
   reader.read("scale_target", options.scale_target);
+  reader.read("classes", options.classes);
   options.encoder = given.like.table;
   const std::size_t mark = rest.rfind('#');
   if (mark != std::string::npos) options.target = rest.substr(mark + 1);
@@ -144,7 +145,7 @@ const std::vector<Entry>& named() {
 const std::vector<Entry>& kinds() {
   static const std::vector<Entry> entries = {
       {{.name = "folder", .options = {"height", "width", "channels", "test_share"}}, load_folder},
-      {{.name = "csv", .options = {"test_share", "standardize", "scale_target"}}, load_csv},
+      {{.name = "csv", .options = {"test_share", "standardize", "scale_target", "classes"}}, load_csv},
       {{.name = "chars", .options = {"steps", "streams"}},
        [](const std::string& path, const Reader& reader, const Given& given) {
          return characters(path, text_options(reader, given));

@@ -120,6 +120,16 @@ std::vector<std::string> categories_of(const Table& table, std::size_t column) {
   return {texts.begin(), texts.end()};
 }
 
+// For a target that is to be numbers: an Error where it is not.
+std::vector<std::string> no_classes(const Table& table, std::size_t target) {
+  for (const CsvRow& row : table.rows)
+    if (!csv_number(row.fields[target]))
+      throw Error(cat(table.source, ", line ", row.line, ": \"", row.fields[target], "\" in column \"",
+                      table.columns[target], "\" is not a number. Text for a target is a class, which takes the loss ",
+                      "cross_entropy."));
+  return {};
+}
+
 // Mean 0 and deviation 1 over the given rows; a constant column becomes 0.
 void fit_scale(TableColumn& fitted, const Table& table, std::size_t column, const std::vector<std::int64_t>& rows) {
   std::vector<double> values;
@@ -142,11 +152,13 @@ void fit_scale(TableColumn& fitted, const Table& table, std::size_t column, cons
 
 TableEncoder fit_encoder(const Table& table, std::size_t target, const CsvOptions& options,
                          const std::vector<std::int64_t>& train) {
-  TableEncoder encoder = {.inputs = {},
-                          .target = {.name = table.columns[target], .categories = classes_of(table, target)},
-                          .target_place = static_cast<std::int64_t>(target),
-                          .named = table.named,
-                          .separator = options.separator};
+  TableEncoder encoder = {
+      .inputs = {},
+      .target = {.name = table.columns[target],
+                 .categories = options.classes ? classes_of(table, target) : no_classes(table, target)},
+      .target_place = static_cast<std::int64_t>(target),
+      .named = table.named,
+      .separator = options.separator};
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (i == target) continue;
     TableColumn column = {.name = table.columns[i], .categories = categories_of(table, i)};
@@ -191,6 +203,9 @@ Splits csv(const std::string& path, const CsvOptions& options) {
   }
   const std::string source = cat('"', path, '"');
   std::shared_ptr<const TableEncoder> encoder = options.encoder;
+  if (encoder && !options.target.empty() && options.target != encoder->target.name)
+    throw Error(cat(source, ": the target \"", options.target,
+                    "\" was asked for, but what was fitted before predicts \"", encoder->target.name, "\"."));
   const TableEncoder::Rows rows =
       encoder ? encoder->encode(load_text(path), source) : fitted_rows(path, options, encoder);
   if (!rows.y.defined())

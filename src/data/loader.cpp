@@ -13,6 +13,12 @@
 namespace varve::data {
 namespace {
 
+// Until `holds` does. (Its own wait() would need a newer C++ run time than wheels for Python may ask for.)
+template <class Holds>
+void wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Holds holds) {
+  while (!holds()) changed.wait_for(lock, std::chrono::hours(1));
+}
+
 constexpr int kMostWorkers = 256, kMostAhead = 4096;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -69,7 +75,7 @@ void Loader::State::work() {
   ReadScratch mine;
   std::unique_lock lock(guard);
   while (true) {
-    room.wait(lock, [&] {
+    wait(room, lock, [&] {
       return stopping || claimed == reader.batches() || claimed - given < static_cast<std::int64_t>(ring.size());
     });
     if (stopping || claimed == reader.batches()) return;
@@ -106,7 +112,7 @@ Loader::State::Slot Loader::State::take() {
     Slot& slot = ring[static_cast<std::size_t>(given) % ring.size()];
     if (!slot.ready) {
       const auto start = std::chrono::steady_clock::now();
-      filled.wait(lock, [&] { return slot.ready; });
+      wait(filled, lock, [&] { return slot.ready; });
       waited += seconds_since(start);
     }
     taken = std::exchange(slot, {});

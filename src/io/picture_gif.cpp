@@ -14,7 +14,7 @@ class Gif {
   Gif(std::span<const std::byte> file, const std::string& source) : file_(file), source_(source) {}
 
   Picture read() {
-    at_ = 6;
+    skip(6);  // what kind of file it is
     const std::int64_t screen_width = number(2), screen_height = number(2);
     const std::uint32_t flags = number(1);
     const std::uint32_t background = number(1);

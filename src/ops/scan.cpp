@@ -1,4 +1,4 @@
-// scan: a body run step by step along the leading axis, and its gradient, which is a scan the other way.
+// scan: a body run step by step along the leading axis, and its gradient, which is a scan in reverse.
 #include <unordered_map>
 #include <unordered_set>
 

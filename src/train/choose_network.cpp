@@ -120,6 +120,9 @@ Chosen choose_network(const std::vector<std::string>& overrides, const data::Fet
   Config config = config_from_toml("input = [1]\n[[layer]]\ndense = 1\n[train]\ndata = \"\"\n", "data", of_data);
   if (config.data.empty()) throw Error("choose_network: expected data=…, the data to choose a network for.");
   choose_picture_size(config);
+  const auto of_numbers = [](const std::string& s) { return s == "loss=mse" || s == "loss=mae" || s == "loss=huber"; };
+  if (config.data.starts_with("csv:") && std::any_of(others.begin(), others.end(), of_numbers))
+    config.data_options.try_emplace("classes", 0);
   const data::Dataset train = data::load(config.data, config.data_options, fetch).train;
   const Head head = head_of(train);
   const Shape sample = train.x().shape;
@@ -129,7 +132,8 @@ Chosen choose_network(const std::vector<std::string>& overrides, const data::Fet
     text = "input = [" + join_sizes(sample) + "]\n";
     for (int i = 0; i < 2; ++i) text += named("dense = {out = " + hidden + ", activation = \"relu\"}");
     text += named("dense = " + std::to_string(head.outputs)) + training(head, train.size(), 4000, 100);
-    what = "two hidden layers of " + hidden + " units, for " + std::to_string(sample[0]) + " inputs";
+    what = "two hidden layers of " + hidden + " units, for " + std::to_string(sample[0]) +
+           (sample[0] == 1 ? " input" : " inputs");
   } else if (train.x().dtype == f32 && sample.rank() == 3) {
     const bool residual = train.size() >= kManyPictures && std::min(sample[0], sample[1]) >= 32 && sample[2] == 3;
     text = residual ? "network = \"resnet20\"\n" : picture_layers(sample, head, what);

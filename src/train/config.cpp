@@ -236,7 +236,8 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   if (fs::exists(file, ignored)) return config_from_toml(load_text(file, 8 << 20), file, overrides);
   if (in_zoo(name_or_path)) return config_of(zoo::find(name_or_path), overrides);
   if (fs::is_directory(path, ignored))
-    throw Error(name_or_path + ": is a folder without config.toml, so not the folder of a run. `varve runs` lists runs.");
+    throw Error(name_or_path +
+                ": is a folder without config.toml, so not the folder of a run. `varve runs` lists runs.");
   if (name_or_path.ends_with(".toml") || fs::exists(path, ignored))
     return config_from_toml(load_text(name_or_path, 8 << 20), name_or_path, overrides);
   if (name_or_path.find('/') != std::string::npos) throw Error(name_or_path + ": there is no such file or folder.");

@@ -10,7 +10,7 @@ namespace varve::train {
 namespace {
 
 // What the configuration leaves open is what the network takes: pictures of its size, sequences of its length, as many
-// streams of text as a batch has rows.
+// streams of text as a batch has rows, and numbers for a loss of numbers.
 std::map<std::string, double> fitted_options(const Config& config) {
   std::map<std::string, double> options = config.data_options;
   const std::vector<std::string> known = data::options_of(config.data);
@@ -18,6 +18,7 @@ std::map<std::string, double> fitted_options(const Config& config) {
     if (std::find(known.begin(), known.end(), name) != known.end())
       options.try_emplace(name, static_cast<double>(value));
   };
+  if (config.loss == "mse" || config.loss == "mae" || config.loss == "huber") standard("classes", 0);
   const TensorType input = network_input(config);
   standard("streams", config.batch);
   if (input.dtype == i32 && input.shape.rank() == 1) {

@@ -52,7 +52,8 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
   if (parts_.accumulate == 1) {
     update(gradients);
   } else {
-    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
     count_.assign(count_ + 1);
   }
   return measured;

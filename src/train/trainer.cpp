@@ -355,7 +355,8 @@ void Trainer::end_epoch(const Totals& totals) {
   if (better(monitored)) {
     at_.history.best = monitored;
     at_.history.best_epoch = record.epoch;
-    if (!options_.run.empty()) model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
+    if (!options_.run.empty())
+      model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
   }
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);

@@ -53,7 +53,7 @@ TEST(CpuClassLoss, LossAndAllGradientsInOneKernel) {
 
 // Too much for the reference: against the parts, which are taken where somebody reads the logits.
 class CpuClassLossBlocks : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Turned, CpuClassLossBlocks, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Transposed, CpuClassLossBlocks, testing::Bool());
 
 TEST_P(CpuClassLossBlocks, AreMany) {
   const Classifier c{.rows = 520, .features = 3, .classes = 12000, .transposed = GetParam()};

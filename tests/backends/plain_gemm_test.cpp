@@ -14,7 +14,7 @@ namespace {
 
 struct GemmCase {
   std::int64_t m, n, k;
-  bool transposed_a, transposed_b, turned_c;
+  bool transposed_a, transposed_b, transposed_c;
 };
 
 Product product_of(const GemmCase& c) {
@@ -27,7 +27,7 @@ Product product_of(const GemmCase& c) {
   p.k = c.k;
   p.a = strides(c.m, c.k, c.transposed_a);
   p.b = strides(c.k, c.n, c.transposed_b);
-  p.c = strides(c.m, c.n, c.turned_c);
+  p.c = strides(c.m, c.n, c.transposed_c);
   return p;
 }
 
@@ -107,7 +107,7 @@ TEST_P(GemmSizes, LanesDoNotChangeABit) {
 }
 
 TEST_P(GemmSizes, AddsItselfWithAScale) {
-  if (GetParam().turned_c) return;  // rows of c are dense there
+  if (GetParam().transposed_c) return;  // rows of c are dense there
   const Operands in(product_of(GetParam()));
   const std::vector<float> before = operand_values(in.p.m * in.p.n, 3);
   std::vector<float> c = before;
@@ -122,7 +122,7 @@ TEST_P(GemmSizes, AddsItselfWithAScale) {
 }
 
 TEST_P(GemmSizes, HandsOutEveryElementOnce) {
-  if (GetParam().turned_c) return;
+  if (GetParam().transposed_c) return;
   const Operands in(product_of(GetParam()));
   const Gemm gemm(in.p, {.pieces = true, .workers = 2});
   std::vector<float> c(static_cast<std::size_t>(in.p.m * in.p.n), 0);

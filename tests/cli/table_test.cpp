@@ -241,6 +241,21 @@ TEST(CliTable, ANetworkIsChosenForData) {
   EXPECT_EQ(varve_command("lr-find data=houses.csv steps=20 --threads=1").code, 0);
 }
 
+// Few different numbers are classes, unless the loss is of numbers: then answers are numbers too.
+TEST(CliTable, ALossOfNumbersKeepsFewNumbersNumbers) {
+  const Folder folder;
+  std::ofstream file("stars.csv");
+  file << "a,stars\n";
+  for (int i = 0; i < 120; ++i) file << i % 30 << "," << (i % 30 < 15 ? 100 : 500) << "\n";
+  file.close();
+  const Result result = varve_command("train data=stars.csv loss=mse epochs=60 rate=5e-3 --threads=1");
+  ASSERT_EQ(result.code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "for 1 input and a number")) << result.out;
+  EXPECT_NEAR(asked("predict runs/stars-1 2")[0]["answers"][0]["value"], 100, 60);
+  EXPECT_NEAR(asked("predict runs/stars-1 28")[0]["answers"][0]["value"], 500, 60);
+  EXPECT_TRUE(contains(varve_command("train data=stars.csv epochs=1 --threads=1").out, "and 2 classes"));
+}
+
 TEST(CliTable, TheRateFinderSaysWhenThereIsNoDescent) {
   const Folder folder;
   write_table("houses.csv", houses(300, 40, 1));

@@ -218,7 +218,7 @@ TEST(ConvAlgorithms, OnlyFewChannelsComeAsPatches) {
   EXPECT_FALSE(pays(ConvPass::weight_grad, square(1, 5, 3, 7)));
 }
 
-TEST(ConvAlgorithms, ConvolvingByTurnedWeightsIsTheGradient) {
+TEST(ConvAlgorithms, ConvolvingByTransposedWeightsIsTheGradient) {
   if (!has_gpu()) GTEST_SKIP() << no_gpu();
   for (const DType dtype : {f32, bf16})
     for (const std::int64_t in : {3, 33})
@@ -363,7 +363,7 @@ TEST(ConvAlgorithms, OnlyWhatPaysIsGathered) {
   EXPECT_FALSE(pays_for_im2col(spec(ConvPass::input_grad, few, true)));
 }
 
-TEST(ConvAlgorithms, OnlyWeightsOfPlainGradientsAreTurned) {
+TEST(ConvAlgorithms, OnlyWeightsOfPlainGradientsAreTransposed) {
   const ConvShape plain = kernels(3, 24, 1, 1);
   ConvShape grouped = plain, far = plain;
   grouped.groups = 3;

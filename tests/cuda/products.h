@@ -44,10 +44,11 @@ inline std::vector<double> by_rows(const Product& p, const std::vector<double>& 
   return c;
 }
 
-inline Product dense(std::int64_t m, std::int64_t n, std::int64_t k, bool turned_a, bool turned_b, std::int64_t gap) {
+inline Product dense(std::int64_t m, std::int64_t n, std::int64_t k, bool transposed_a, bool transposed_b,
+                     std::int64_t gap) {
   Product p{.m = m, .n = n, .k = k};
-  p.a = turned_a ? MatrixStrides{{}, 1, m + gap} : MatrixStrides{{}, k + gap, 1};
-  p.b = turned_b ? MatrixStrides{{}, 1, k + gap} : MatrixStrides{{}, n + gap, 1};
+  p.a = transposed_a ? MatrixStrides{{}, 1, m + gap} : MatrixStrides{{}, k + gap, 1};
+  p.b = transposed_b ? MatrixStrides{{}, 1, k + gap} : MatrixStrides{{}, n + gap, 1};
   p.c = {{}, n, 1};
   return p;
 }

@@ -101,6 +101,18 @@ TEST_F(CsvFile, IsStandardizedByItsTrainingPart) {
   for (std::int64_t i = 0; i < 15; ++i) EXPECT_FALSE(held.contains(x(plain.train, i)[0]));
 }
 
+TEST_F(CsvFile, FewNumbersMayBeNumbers) {
+  const CsvOptions plain = {.test_share = 0, .standardize = false, .classes = false};
+  const Dataset stars = load("a,stars\n1,10\n2,30\n3,10\n4,30\n", plain).train;
+  EXPECT_EQ(stars.y(), (TensorType{f32, {1}}));
+  EXPECT_EQ(stars.at(1).second.item<float>(), 30);
+  expect_error([&] { load("a,y\n1,2\n2,x\n", plain); },
+               "line 3: \"x\" in column \"y\" is not a number. Text for a target");
+  const CsvOptions other = {.target = "a", .test_share = 0, .encoder = stars.info().table};
+  expect_error([&] { load("a,stars\n1,10\n", other); },
+               "\"a\" was asked for, but what was fitted before predicts \"stars\"");
+}
+
 TEST_F(CsvFile, ColumnsOfTextAreCategories) {
   const Dataset train = load("a,wall,b,y\n1,wood,5,x\n2,brick,6,x\n3,wood,7,z\n").train;
   EXPECT_EQ(train.x(), (TensorType{f32, {4}}));

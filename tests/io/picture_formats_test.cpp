@@ -105,6 +105,7 @@ TEST(PictureGif, TheFirstPicture) {
         EXPECT_EQ(picture.pixels[at + 2], i);
       }
   }
+  expect_error([] { decoded("GIF8"); }, "\"test\": bad GIF picture: it ends too early");
   std::string lying = from_hex(kGif);
   lying[6] = lying[7] = lying[8] = lying[9] = '\x7F';
   expect_error([&] { decoded(lying); }, "pixels");

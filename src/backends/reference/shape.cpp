@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/check_finite.h"
 #include "backends/reference/kernels.h"
 #include "base/text.h"
 #include "varve/error.h"
@@ -80,10 +81,7 @@ void check_finite(const ir::Node& node, const Views& in, const Views& out, backe
   std::int64_t first = -1;  // looked for before anything is written: output and input may be one buffer
   for (std::int64_t i = 0; i < count && first < 0; ++i)
     if (!std::isfinite(in[0].get(i))) first = i;
-  if (first >= 0)
-    errors.note(lasting(cat(node.attrs.text("what"),
-                            ": expected finite values; element {} is the first that is NaN or infinite.")),
-                first);
+  if (first >= 0) errors.note(lasting(backend::not_finite(node.attrs)), first);
   for (std::int64_t i = 0; i < count; ++i) out[0].copy(i, in[0], i);
 }
 

@@ -34,7 +34,7 @@ struct Clusters {
   explicit Clusters(const Draft& draft);
 
   std::size_t at(const ir::NodePtr& node) const { return static_cast<std::size_t>(position.at(node.get())); }
-  // Scalars known at compile time become immediates of whoever reads them, unless a backend makes them its own way.
+  // Scalars known at compile time become immediates of whoever reads them, unless a backend makes them itself.
   bool is_constant(const ir::NodePtr& node) const;
   std::vector<ir::Value> inputs_of(const std::vector<int>& nodes) const;  // what a kernel over these nodes reads
   Readers readers_of(const ir::Value& value) const;

@@ -43,7 +43,7 @@ class Fusion {
     for (std::size_t i = 0; i < c_.order.size(); ++i)
       if (c_.loose[i] && (!c_.is_constant(c_.order[i]) || read_from_memory(i))) place(static_cast<int>(i));
     sink(c_);
-    if (draft_.backend->recomputes() && lever("again")) recompute(draft_, c_);
+    if (draft_.backend->recomputes() && lever("recompute")) recompute(draft_, c_);
     emit();
   }
 

@@ -133,7 +133,7 @@ void Recomputation::consider(std::size_t host, const ir::Value& value) {
   }
   kept_.insert(value);
   draft_.explain += cat(value.node->op->name, " ", value.type().str(), " of '", value.node->origin.path,
-                        "' is computed again in the backward pass\n");
+                        "' is recomputed in the backward pass\n");
 }
 
 ir::Value Recomputation::add_output(std::size_t host, const ir::Value& value, const std::vector<std::size_t>& readers) {

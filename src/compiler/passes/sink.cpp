@@ -75,7 +75,7 @@ class Sinking {
   Cluster& cluster(int index) const { return c_.all[static_cast<std::size_t>(index)]; }
 
   Clusters& c_;
-  std::vector<int> level_;  // longest way from the inputs: a clock
+  std::vector<int> level_;  // longest path from the inputs: a clock
 };
 
 // Back from the node to what lies in memory.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "backend/check_finite.h"
 #include "backends/cpu/common/loops.h"
 
 namespace varve::cpu {
@@ -204,11 +205,11 @@ std::int64_t first_not_finite(const void* data, std::int64_t begin, std::int64_t
 }
 
 template <class U>
-Prepared check_exponents(const Task& task, U exponent) {
+Prepared check_exponents(const Task& task) {
+  const auto exponent = static_cast<U>(backend::exponent_bits(task.dtype_in(0)));
   const std::int64_t count = task.shape_in(0).numel();
   const std::int64_t blocks = (count + kCheckBlock - 1) / kCheckBlock;
-  const std::string text =
-      cat(task.attrs.text("what"), ": expected finite values; element {} is the first that is NaN or infinite.");
+  const std::string text = backend::not_finite(task.attrs);
   const auto run = [=](const RunArgs& args) {
     auto* found = static_cast<std::int64_t*>(args.scratch);  // one for each block
     parallel_for(count, kCheckBlock, [&](std::int64_t begin, std::int64_t end) {
@@ -224,17 +225,14 @@ Prepared check_exponents(const Task& task, U exponent) {
 }
 
 Prepared check_finite(const Task& task) {
-  switch (task.dtype_in(0)) {
-    case DType::f64:
-      return check_exponents<std::uint64_t>(task, 0x7FF0000000000000u);
-    case DType::f32:
-      return check_exponents<std::uint32_t>(task, 0x7F800000u);
-    case DType::f16:
-      return check_exponents<std::uint16_t>(task, 0x7C00u);
-    case DType::bf16:
-      return check_exponents<std::uint16_t>(task, 0x7F80u);
+  if (backend::exponent_bits(task.dtype_in(0)) == 0) return barrier(task);
+  switch (size_of(task.dtype_in(0))) {
+    case 8:
+      return check_exponents<std::uint64_t>(task);
+    case 4:
+      return check_exponents<std::uint32_t>(task);
     default:
-      return barrier(task);  // integers are finite
+      return check_exponents<std::uint16_t>(task);
   }
 }
 

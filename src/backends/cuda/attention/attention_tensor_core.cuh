@@ -1,6 +1,6 @@
 // Attention and its gradient on tensor cores: bf16, or float rounded to TF32. A
 // block has kRows queries (or keys), a warp 16·TILES of them; the keys (or queries) pass by, INNER at a time, while the
-// next are on their way. Scores stay in registers: what one product leaves there, the next takes from there.
+// next are in flight. Scores stay in registers: what one product leaves there, the next takes from there.
 //   DEPTH == WIDTH, a multiple of 16
 //   WARPS      of a block
 //   TILES      of 16 rows, for each warp: what it reads of the other operand serves all of them

@@ -83,6 +83,6 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         lse[head * p.queries + query] = sum == 0 ? 0.f : (highest[t][half] + log2f(sum)) * kLn2;
     }
   wait_for_copies();
-  __syncthreads();  // nothing is on its way to the tile, and everybody has read it
+  __syncthreads();  // nothing is in flight to the tile, and everybody has read it
   store_results(sums, factors, q_tile, head_of(y, p, head), y, first, p.queries);
 }

@@ -212,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     wait_for_copies<SLOTS - 3>();
     __syncthreads();
     fetch(query + SLOTS * INNER);
-    const float log = log_of(next + INNER + (int)threadIdx.x % INNER);  // on its way meanwhile
+    const float log = log_of(next + INNER + (int)threadIdx.x % INNER);  // in flight meanwhile
     for (int share = warp(); share < INNER / 16 * (DEPTH / COLUMNS); share += WARPS) {
       const int row = share / (DEPTH / COLUMNS) * 16, column = share % (DEPTH / COLUMNS) * COLUMNS;
       float sums[COLUMNS / 8][4];

@@ -6,7 +6,7 @@
 // patch holds a number and the one that the next pixel has in its place.
 //   OUTS       channels of a block, 32 or 64
 //   WARPS_K    warps that share the terms, COLUMNS · 8 for each; WARPS_P of these rows share the pixels of a tile
-//   STAGES     tiles of dy on their way, and the one at hand
+//   STAGES     tiles of dy in flight, and the one at hand
 // A step of the product takes two quads of words of a tile: a row of it has one quad or an even number of them.
 #include "kernels/async_copy.cuh"
 

@@ -34,7 +34,7 @@ struct Tile {
       : image(number / (kDown * kAcross)), y(number / kAcross % kDown * TILE_H), x(number % kAcross * TILE_W) {}
 };
 
-// Numbers of a tile's patch on their way: pieces of 32, every WARPS-th from `first` on. Outside the image they are 0.
+// Numbers of a tile's patch in flight: pieces of 32, every WARPS-th from `first` on. Outside the image they are 0.
 constexpr int kRowPieces = (kPatchRow + 31) / 32, kPieces = kPatchHeight * kRowPieces;
 template <int kCount>
 struct PatchPieces {

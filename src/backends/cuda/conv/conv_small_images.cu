@@ -11,7 +11,7 @@
 #define TO_PIXELS IN_PIXELS
 #define FROM_CHANNELS OUT_CHANNELS
 #define TO_CHANNELS IN_CHANNELS
-typedef Turned<SIDE / PACK> Weights;
+typedef Transposed<SIDE / PACK> Weights;
 #else
 #define FROM_PIXELS IN_PIXELS
 #define TO_PIXELS OUT_PIXELS
@@ -24,7 +24,7 @@ typedef Tile<SLAB, 1> Images;
 #define WEIGHTS (SIDE * SLAB)   // and of one tap
 #define HALF (SLAB / 2)
 
-// All that is needed of half a slab: it is multiplied while the other half is on its way.
+// All that is needed of half a slab: it is multiplied while the other half is in flight.
 __device__ __forceinline__ void copy_half(int half, u32* images, u32* weights, const T* from, const T* w) {
   const i64 slab = (i64)blockIdx.y * SLAB * PACK, first = (i64)blockIdx.x * SIDE;
 #pragma unroll

@@ -75,14 +75,14 @@ __device__ __forceinline__ uint2 two_words(const u32* at) {
 
 // A tile whose columns lie along the sum.
 template <int WORDS>
-using Turned = Tile<WORDS, SHARE>;
+using Transposed = Tile<WORDS, SHARE>;
 
 // Where a lane finds its SHARE rows of two neighbouring columns there.
 template <int WORDS>
 struct Across {
   int at[SHARE];
   __device__ __forceinline__ explicit Across(int column) {
-    for (int i = 0; i < SHARE; ++i) at[i] = Turned<WORDS>::place((int)threadIdx.x % 4 * SHARE + i, column / PACK);
+    for (int i = 0; i < SHARE; ++i) at[i] = Transposed<WORDS>::place((int)threadIdx.x % 4 * SHARE + i, column / PACK);
   }
   // Word v of column e is of[2 · v + e], as a left operand wants it.
   __device__ __forceinline__ void read(const u32* tile, u32 (&of)[4]) const { read(tile, of, T{}); }

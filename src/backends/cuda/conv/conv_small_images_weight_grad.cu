@@ -6,17 +6,17 @@
 #define INS (32 / PACK)
 #define STEP (8 * PACK)  // images that one instruction sums over
 
-// COUNT images: half of them are multiplied while the others are on their way.
+// COUNT images: half of them are multiplied while the others are in flight.
 template <int FIRST, int COUNT>
 __device__ __forceinline__ void copy_images(u32* dys, u32* xs, const T* dy, const T* x) {
 #pragma unroll
   for (int p = 0; p < OUT_PIXELS; ++p)
-    copy_part<Turned<OUTS>, COUNT, OUTS, OUT_PIXELS * OUT_CHANNELS, BATCH>(
+    copy_part<Transposed<OUTS>, COUNT, OUTS, OUT_PIXELS * OUT_CHANNELS, BATCH>(
         dys + p * PADDED * OUTS, FIRST, 0, dy + p * OUT_CHANNELS + (i64)blockIdx.x * 64);
 #pragma unroll
   for (int q = 0; q < IN_PIXELS; ++q)
-    copy_part<Turned<INS>, COUNT, INS, IN_PIXELS * IN_CHANNELS, BATCH>(xs + q * PADDED * INS, FIRST, 0,
-                                                                       x + q * IN_CHANNELS + (i64)blockIdx.y * 32);
+    copy_part<Transposed<INS>, COUNT, INS, IN_PIXELS * IN_CHANNELS, BATCH>(xs + q * PADDED * INS, FIRST, 0,
+                                                                           x + q * IN_CHANNELS + (i64)blockIdx.y * 32);
   end_copies();
 }
 

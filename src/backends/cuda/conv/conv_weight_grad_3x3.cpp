@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSide = 64;                          // channels of a block, on both sides
 constexpr std::int64_t kPlacesAtOnce = 32;                  // places at a time
 constexpr std::int64_t kTiles = 4;                          // steps whose x is transposed
-constexpr std::int64_t kFewestStages = 5, kMostStages = 8;  // steps on their way, those among them
+constexpr std::int64_t kFewestStages = 5, kMostStages = 8;  // steps in flight, those among them
 constexpr std::int64_t kFewestSteps = 16;
 
 // All rows of all images as one line of places, with padding that neighbours share, as conv/conv_weight_grad_3x3.cu has

@@ -122,7 +122,7 @@ __device__ __forceinline__ void fold_slices(const G& g, u64 first, u32 count, vo
       u32 column = base + threadIdx.x % (parts > 1 ? count : kThreads), part = parts > 1 ? threadIdx.x / count : 0;
       bool mine = column < count && part < parts && first + column < g.columns;
       T total = Neutral<T>::of(G::op(k));
-      // Many are on their way before the first is folded: this is all that still runs.
+      // Many are in flight before the first is folded: this is all that still runs.
       for (u32 s = part; mine && s < g.slices; s += kFolds * parts) {
         T some[kFolds];
 #pragma unroll

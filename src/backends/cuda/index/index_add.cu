@@ -90,7 +90,7 @@ __device__ __forceinline__ S* share_of(const Sorted& s, S* shares, i64 piece, in
 
 template <int N>
 __device__ __forceinline__ void sum_piece(const Sorted& s, const U* updates, T* y, S* shares) {
-  constexpr int kAhead = N >= 8 ? 4 : 8;  // rows on their way
+  constexpr int kAhead = N >= 8 ? 4 : 8;  // rows in flight
   const i64 piece = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES, begin = piece * s.piece;
   const i64 column = ((i64)blockIdx.y * LANES + threadIdx.x % LANES) * N;
   if (piece >= s.pieces || column >= s.inner) return;

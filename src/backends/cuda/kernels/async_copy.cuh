@@ -1,4 +1,4 @@
-// Copies of 16 bytes to shared memory that are on their way while the thread goes on, in groups.
+// Copies of 16 bytes to shared memory that are in flight while the thread goes on, in groups.
 #pragma once
 
 #include "kernels/prelude.cuh"

@@ -1,4 +1,4 @@
-// Tiles of matrices that TMA brings to shared memory and takes back, many of them on their way at once, and
+// Tiles of matrices that TMA brings to shared memory and takes back, many of them in flight at once, and
 // products of whole tiles by four warps. For compute capability 9.0 alone.
 //
 // A tile is slabs of rows of 128 bytes (a TensorMap says of what). In shared memory a slab begins on 1024 bytes, and of
@@ -67,7 +67,7 @@ __device__ __forceinline__ void multiply_halves(float (&d)[32], const u32 (&a)[4
   emu_wgmma_m64n64k16_f16(d, a, b);
 }
 #else
-// A barrier is an 8-byte word of shared memory. It counts arrivals, and the bytes that are on their way to the tile it
+// A barrier is an 8-byte word of shared memory. It counts arrivals, and the bytes that are in flight to the tile it
 // stands for; when all are there its round ends, and the next begins.
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void barrier_init(u64* barrier, int arrivals) {

@@ -25,7 +25,7 @@ struct Epilogue {
   ir::NodePtr function;
 };
 
-// Who reads the weights: `wide` is f32 that is rounded on its way, as node() has it cast before.
+// Who reads the weights: `wide` is f32 that is rounded as it is loaded, as node() has it cast before.
 GemmSpec spec_at(const Site& site, const Product& product, const Epilogue& epilogue, bool wide) {
   const DType dtype = site.node().types[0].dtype;
   const ir::Value& weights = site.node().inputs[1];

@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   const Side columns(b, first_column, p.n, p.k, p.b_col, p.b_row, &right[0][0]);
   const int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
   float sums[2][2] = {};
-  // What comes next is on its way while what came before is multiplied.
+  // What comes next is in flight while what came before is multiplied.
 #pragma unroll 1
   for (int first = 0;; first += kDeep) {
     float some[kLoads], others[kLoads];

@@ -1,5 +1,5 @@
 // Products of few rows with large weights of f32, and the updates of those weights, which read the weights once, by
-// TMA. For compute capability 9.0, in TF32, or in bf16 and f16, to which weights are rounded on their way.
+// TMA. For compute capability 9.0, in TF32, or in bf16 and f16, to which weights are rounded as they are loaded.
 #pragma once
 
 #include "backends/cuda/matmul/matmul_plain.h"

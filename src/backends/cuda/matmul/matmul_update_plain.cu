@@ -140,7 +140,7 @@ __device__ __forceinline__ void multiply(const u32 (*a)[PITCH], const u32 (*b)[P
 #endif
 }
 
-// The tile of weights is on its way while the gradient is computed: a line of 128 bytes for each thread.
+// The tile of weights is in flight while the gradient is computed: a line of 128 bytes for each thread.
 __device__ __forceinline__ void prefetch(const float* x, i64 rows, i64 columns, i64 row, i64 column) {
 #ifndef VARVE_EMULATED
   row += (int)threadIdx.x / (SIDE / 32);

@@ -10,7 +10,7 @@ struct __align__(4 * sizeof(P)) Four {
   P of[4];
 };
 
-// Adds up to kAtOnce parts, `load(number)` of them, in order; all are on their way before the first is used.
+// Adds up to kAtOnce parts, `load(number)` of them, in order; all are in flight before the first is used.
 constexpr int kAtOnce = 8;
 template <class Load>
 __device__ __forceinline__ void add_some(float (&sum)[4], int count, Load load) {

@@ -5,7 +5,7 @@
 
 #include "norm/batch_norm.cuh"
 
-// Rows that a thread has on their way: the more bytes, the better memory is used, as far as registers go.
+// Rows that a thread has in flight: the more bytes, the better memory is used, as far as registers go.
 const int kRowsAtOnce = VEC * sizeof(T) < 16 && !MORE && PASSING != 1 ? 4 : 2;
 
 struct Norm {

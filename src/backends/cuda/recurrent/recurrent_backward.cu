@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) recurrent_backward(cons
         REAL flowing = 0;
 #if GROUP > 1
         const u64* const letters = box + member * GROUP * letter + row * UNITS + unit[p];
-        constexpr int most = GROUP < 16 ? GROUP : 16;  // at a time: all are on their way before the first is looked at
+        constexpr int most = GROUP < 16 ? GROUP : 16;  // at a time: all are in flight before the first is looked at
         for (int from = 0; from < GROUP; from += most) {
           const int count = min(most, GROUP - from);
           float parts[most];

@@ -2,6 +2,7 @@
 // where it is an immediate.
 #include <array>
 
+#include "backend/check_finite.h"
 #include "backends/cuda/device/arguments.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/counters.h"
@@ -245,35 +246,23 @@ Prepared barrier(const Task& task) {
 
 // ---- check_finite
 
-Prepared check_exponents(const Task& task, const char* type, const char* exponent) {
+Prepared check_finite(const Task& task) {
+  const DType dtype = task.dtype_in(0);
+  const std::uint64_t exponent = backend::exponent_bits(dtype);
+  if (exponent == 0) return barrier(task);
   const std::int64_t count = task.shape_in(0).numel();
   if (count == 0) return nothing();
   const std::int64_t blocks = std::min<std::int64_t>(piece_blocks(count, 8), 1024),
                      share = (count + blocks - 1) / blocks;
-  const std::string note =
-      cat(task.attrs.text("what"), ": expected finite values; element {} is the first that is NaN or infinite.");
-  const int number = gpu().present() ? context().note(note) : 0;
-  const Function function("check_finite", {"shape/check_finite.cu", defines({{"T", type}, {"EXPONENT", exponent}})});
+  const int number = gpu().present() ? context().note(backend::not_finite(task.attrs)) : 0;
+  const Function function(
+      "check_finite",
+      {"shape/check_finite.cu", defines({{"T", cat("u", 8 * size_of(dtype))}, {"EXPONENT", cat(exponent, "ull")}})});
   const auto run = [=, counter = zero_counters(1)](const RunArgs& args) {
     function({.grid = blocks, .block = kPieceThreads}, args.in[0], args.out[0], count, share, args.scratch,
              counter->address, args.errors->word(), number);
   };
   return backend::prepared(run, static_cast<std::size_t>(blocks) * 8);
-}
-
-Prepared check_finite(const Task& task) {
-  switch (task.dtype_in(0)) {
-    case f64:
-      return check_exponents(task, "u64", "0x7FF0000000000000ull");
-    case f32:
-      return check_exponents(task, "u32", "0x7F800000u");
-    case f16:
-      return check_exponents(task, "u16", "0x7C00u");
-    case bf16:
-      return check_exponents(task, "u16", "0x7F80u");
-    default:
-      return barrier(task);  // integers are finite
-  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class SlidingDirect final : public Convolution {
     const auto* w = static_cast<const std::byte*>(weights);
     auto* memory = static_cast<std::byte*>(scratch);
     if (backward_) {
-      turn_weights(w, memory);
+      transpose_weights(w, memory);
       w = memory;
     }
     parallel_for(workers_, 1, [&](std::int64_t worker, std::int64_t) {
@@ -80,7 +80,7 @@ class SlidingDirect final : public Convolution {
   }
 
   // [O, taps, I/groups] to [groups, taps, O/groups, I/groups]
-  void turn_weights(const std::byte* from, std::byte* to) const {
+  void transpose_weights(const std::byte* from, std::byte* to) const {
     const std::int64_t taps = shape_.taps(), outs = shape_.out_group(), row = shape_.in_group() * bytes_;
     parallel_for(shape_.out_channels, grain_for(taps * row), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; ++o)

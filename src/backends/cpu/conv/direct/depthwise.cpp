@@ -61,7 +61,7 @@ class Depthwise final : public Convolution {
     if (pass_ == ConvPass::weight_grad)
       return weight_gradient(static_cast<const T*>(first), static_cast<const T*>(second), static_cast<T*>(out), memory);
     S* weights = reinterpret_cast<S*>(memory);
-    turn_weights(static_cast<const T*>(second), weights);
+    transpose_weights(static_cast<const T*>(second), weights);
     parallel_for(workers_, 1, [&](std::int64_t worker, std::int64_t) {
       S* sums = reinterpret_cast<S*>(memory + weights_bytes_ + static_cast<std::size_t>(worker) * row_bytes_);
       for (std::int64_t task = worker; task < shape_.batch * rows(); task += workers_) {
@@ -77,7 +77,7 @@ class Depthwise final : public Convolution {
  private:
   std::int64_t rows() const { return pass_ == ConvPass::forward ? shape_.out_height : shape_.in_height; }
 
-  void turn_weights(const T* from, S* to) const {
+  void transpose_weights(const T* from, S* to) const {
     for (std::int64_t o = 0; o < shape_.out_channels; ++o)
       for (std::int64_t tap = 0; tap < shape_.taps(); ++tap)
         to[tap * shape_.out_channels + o] = cast_to<S>(from[o * shape_.taps() + tap]);

@@ -1,0 +1,24 @@
+# The Python package's compiled half: python/varve/_core.abi3.so, from the public headers alone. nanobind comes from PyPI
+# (docs/dependencies.md); one module serves every CPython from 3.10 on.
+
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+                OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing ERROR_QUIET)
+if(missing)
+  message(FATAL_ERROR "VARVE_PYTHON needs nanobind for ${Python_EXECUTABLE}: pip install nanobind nanobind-backend")
+endif()
+find_package(nanobind CONFIG REQUIRED)
+
+file(GLOB python_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/src/*.cpp")
+nanobind_add_module(varve_python BACKEND_MODULE nanobind_backend NB_DOMAIN varve NOMINSIZE NB_SUPPRESS_WARNINGS
+                    ${python_sources})
+target_link_libraries(varve_python PRIVATE varve varve_flags)
+target_compile_options(varve_python PRIVATE -O1 -fvisibility=hidden)
+# The C++ run time is the shared one: oneDNN brings it into the process, and exceptions must not meet a second unwinder.
+target_link_options(varve_python PRIVATE "-Wl,--exclude-libs,ALL")
+set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
+                      LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/varve")
+install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python)
+if(TARGET varve_cli)
+  install(TARGETS varve_cli RUNTIME DESTINATION varve/bin COMPONENT python)
+endif()

@@ -1,0 +1,47 @@
+// What the parts of the Python module share: how Python's values become ours.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <varve/varve.h>
+
+namespace varve::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// The interpreter's lock is given back while the library works: it may compute, and it takes locks of its own.
+template <class F>
+auto unlocked(F f) {
+  const nb::gil_scoped_release release;
+  return f();
+}
+
+// A tensor, a variable, a number, or anything that NumPy understands.
+Tensor to_tensor(nb::handle value);
+Operand to_operand(nb::handle value);
+std::vector<Tensor> to_tensors(nb::handle values);  // a sequence of them
+DType to_dtype(nb::handle value);                   // "f32", varve.f32, numpy.float32
+Shape to_shape(nb::handle value);                   // a number or a sequence
+
+// Memory of a Python object, shared: the object lives as long as any tensor on it.
+Tensor share_array(nb::handle array);
+Tensor copy_array(nb::handle array);
+
+void bind_tensor(nb::module_& m);
+void bind_ops(nb::module_& m);
+void bind_functions(nb::module_& m);
+void bind_nn(nb::module_& m);
+void bind_train(nb::module_& m);
+void bind_data(nb::module_& m);
+
+}  // namespace varve::python

@@ -1,0 +1,277 @@
+// Tensors and variables, and the way to and from NumPy and DLPack.
+#include <deque>
+#include <mutex>
+
+#include "bindings.h"
+
+namespace varve::python {
+namespace {
+
+// Python objects that tensors no longer need. The last tensor may die anywhere, the library's locks held: the object is
+// given back later, by the interpreter.
+class GivenBack {
+ public:
+  static void add(PyObject* object) {
+    {
+      const std::lock_guard lock(mutex());
+      waiting().push_back(object);
+    }
+    Py_AddPendingCall(&release, nullptr);
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::deque<PyObject*>& waiting() {
+    static auto& queue = *new std::deque<PyObject*>;
+    return queue;
+  }
+  static int release(void*) {
+    for (;;) {
+      PyObject* object = nullptr;
+      {
+        const std::lock_guard lock(mutex());
+        if (waiting().empty()) return 0;
+        object = waiting().front();
+        waiting().pop_front();
+      }
+      Py_DECREF(object);
+    }
+  }
+};
+
+struct TypeName {
+  DType dtype;
+  const char* numpy;
+};
+constexpr TypeName kTypes[] = {{f64, "float64"}, {f32, "float32"}, {f16, "float16"}, {bf16, "bfloat16"}, {i64, "int64"},
+                               {i32, "int32"},   {i8, "int8"},     {u8, "uint8"},    {boolean, "bool"}};
+
+nb::dlpack::dtype dlpack_type(DType dtype) {
+  using nb::dlpack::dtype_code;
+  const auto code = dtype == bf16        ? dtype_code::Bfloat
+                    : is_floating(dtype) ? dtype_code::Float
+                    : dtype == boolean   ? dtype_code::Bool
+                    : dtype == u8        ? dtype_code::UInt
+                                         : dtype_code::Int;
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(size_of(dtype) * 8), 1};
+}
+
+nb::object numpy() { return nb::module_::import_("numpy"); }
+
+// Anything as an array that we can read: contiguous, of a type that we have.
+nb::object readable(nb::handle value) {
+  nb::object array = numpy().attr("asarray")(value, "order"_a = "C");
+  const std::string name = nb::cast<std::string>(nb::str(array.attr("dtype").attr("name")));
+  if (name == "bfloat16") return array;
+  const char* wanted = nullptr;
+  if (name == "int16" || name == "uint16") wanted = "int32";
+  if (name == "uint32" || name == "uint64") wanted = "int64";
+  if (wanted) return array.attr("astype")(wanted);
+  for (const TypeName& type : kTypes)
+    if (name == type.numpy) return array;
+  throw Error("tensor: no type of Varve holds NumPy's " + name + ". Convert it first, with .astype(\"float32\") say.");
+}
+
+TensorType type_of(nb::handle array) {
+  TensorType type;
+  const std::string name = nb::cast<std::string>(nb::str(array.attr("dtype").attr("name")));
+  for (const TypeName& known : kTypes)
+    if (name == known.numpy) type.dtype = known.dtype;
+  for (const nb::handle size : nb::cast<nb::tuple>(array.attr("shape")))
+    type.shape.push_back(nb::cast<std::int64_t>(size));
+  return type;
+}
+
+const void* address_of(nb::handle array) {
+  return reinterpret_cast<const void*>(nb::cast<std::uintptr_t>(array.attr("ctypes").attr("data")));
+}
+
+// Reads on another thread's time: the lock is not held while the value is computed.
+const void* computed(const Tensor& tensor) {
+  return unlocked([&] { return tensor.data(); });
+}
+
+nb::object owner_of(const Tensor& tensor) {
+  return nb::capsule(new Tensor(tensor), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
+}
+
+std::vector<std::size_t> sizes_of(const Tensor& tensor) { return {tensor.shape().begin(), tensor.shape().end()}; }
+
+nb::object to_numpy(const Tensor& tensor) {
+  const void* data = computed(tensor);
+  const std::vector<std::size_t> shape = sizes_of(tensor);
+  const bool is_bf16 = tensor.dtype() == bf16;
+  nb::ndarray<nb::numpy, nb::ro> array(data, shape.size(), shape.data(), owner_of(tensor), nullptr,
+                                       is_bf16 ? nb::dtype<std::uint16_t>() : dlpack_type(tensor.dtype()));
+  nb::object result = nb::cast(std::move(array));
+  if (is_bf16) result = result.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  return result;
+}
+
+nb::object to_dlpack(const Tensor& tensor) {
+  const void* data = computed(tensor);
+  const std::vector<std::size_t> shape = sizes_of(tensor);
+  return nb::cast(
+      nb::ndarray<nb::ro>(data, shape.size(), shape.data(), owner_of(tensor), nullptr, dlpack_type(tensor.dtype())));
+}
+
+nb::object item(const Tensor& tensor) {
+  if (tensor.numel() != 1)
+    throw Error("item: needs a tensor with one element, got shape " + tensor.shape().str() + ".");
+  computed(tensor);
+  if (tensor.dtype() == boolean) return nb::cast(tensor.item<bool>());
+  if (is_floating(tensor.dtype())) return nb::cast(tensor.item<double>());
+  return nb::cast(tensor.item<std::int64_t>());
+}
+
+nb::tuple shape_tuple(const Shape& shape) {
+  nb::list sizes;
+  for (const std::int64_t size : shape) sizes.append(size);
+  return nb::tuple(sizes);
+}
+
+}  // namespace
+
+Tensor share_array(nb::handle value) {
+  const nb::object array = readable(value);
+  const TensorType type = type_of(array);
+  PyObject* const held = array.inc_ref().ptr();
+  return from_memory(address_of(array), type, [held] { GivenBack::add(held); });
+}
+
+Tensor copy_array(nb::handle value) {
+  const nb::object array = readable(value);
+  return detail::from_bytes(address_of(array), type_of(array));
+}
+
+Tensor to_tensor(nb::handle value) {
+  Tensor tensor;
+  if (nb::try_cast<Tensor>(value, tensor)) return tensor;
+  Variable variable;
+  if (nb::try_cast<Variable>(value, variable)) return unlocked([&] { return variable.value(); });
+  if (PyBool_Check(value.ptr())) return varve::tensor(nb::cast<bool>(value));
+  if (PyLong_Check(value.ptr())) return varve::tensor(nb::cast<std::int64_t>(value));
+  if (PyFloat_Check(value.ptr())) return varve::tensor(static_cast<float>(nb::cast<double>(value)));
+  const Tensor array = copy_array(value);
+  const bool of_numbers = nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
+  return of_numbers && array.dtype() == f64 ? array.to(f32).eval() : array;  // arrays keep their type
+}
+
+Operand to_operand(nb::handle value) {
+  if (PyBool_Check(value.ptr())) return Operand(nb::cast<bool>(value));
+  if (PyLong_Check(value.ptr())) return Operand(nb::cast<std::int64_t>(value));
+  if (PyFloat_Check(value.ptr())) return Operand(nb::cast<double>(value));
+  return Operand(to_tensor(value));
+}
+
+std::vector<Tensor> to_tensors(nb::handle values) {
+  std::vector<Tensor> tensors;
+  for (const nb::handle value : nb::cast<nb::sequence>(values)) tensors.push_back(to_tensor(value));
+  return tensors;
+}
+
+DType to_dtype(nb::handle value) {
+  DType dtype{};
+  if (nb::try_cast<DType>(value, dtype)) return dtype;
+  std::string text;
+  if (!nb::try_cast<std::string>(value, text))
+    text = nb::cast<std::string>(nb::str(numpy().attr("dtype")(value).attr("name")));
+  for (const TypeName& type : kTypes)
+    if (text == type.numpy) return type.dtype;
+  return parse_dtype(text);
+}
+
+Shape to_shape(nb::handle value) {
+  std::int64_t one = 0;
+  if (nb::try_cast<std::int64_t>(value, one)) return Shape{one};
+  Shape shape;
+  for (const nb::handle size : nb::cast<nb::sequence>(value)) shape.push_back(nb::cast<std::int64_t>(size));
+  return shape;
+}
+
+void bind_tensor(nb::module_& m) {
+  nb::enum_<DType> dtypes(m, "DType", "An element type: varve.f32, varve.bf16, varve.i64 …");
+  for (const DType dtype : kAllDTypes) dtypes.value(dtype == boolean ? "bool_" : name(dtype), dtype);
+  dtypes.export_values();
+
+  nb::class_<Tensor>(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable())
+      .def_prop_ro(
+          "shape", [](const Tensor& t) { return shape_tuple(t.shape()); }, "Sizes of the axes.")
+      .def_prop_ro("dtype", &Tensor::dtype, "The element type.")
+      .def_prop_ro("ndim", &Tensor::rank)
+      .def_prop_ro("size", &Tensor::numel)
+      .def(
+          "eval",
+          [](Tensor& t) {
+            computed(t);
+            return t;
+          },
+          "Computes the value now; reading it does so too.")
+      .def("ready", &Tensor::ready)
+      .def("item", &item, "The one element, as a Python number.")
+      .def("numpy", &to_numpy, "The values as a read-only NumPy array that shares memory.")
+      .def("_dlpack", &to_dlpack)
+      .def("_text", [](const Tensor& t) { return unlocked([&] { return t.str(); }); })
+      .def("__len__",
+           [](const Tensor& t) {
+             if (t.rank() == 0) throw nb::type_error("len() of a tensor without axes");
+             return t.dim(0);
+           })
+      .def(
+          "astype",
+          [](const Tensor& t, nb::handle dtype) {
+            const DType d = to_dtype(dtype);
+            return unlocked([&] { return t.to(d); });
+          },
+          "dtype"_a);
+
+  nb::class_<Variable>(m, "Variable", "A named slot that holds a tensor between steps.")
+      .def(
+          "__init__",
+          [](Variable* self, nb::handle value, const std::string& name, bool trainable) {
+            new (self) Variable(name, to_tensor(value), trainable);
+          },
+          "value"_a, "name"_a = "variable", "trainable"_a = true)
+      .def_prop_ro("name", &Variable::name)
+      .def_prop_rw("trainable", &Variable::trainable, &Variable::set_trainable)
+      .def_prop_ro("shape", [](const Variable& v) { return shape_tuple(v.shape()); })
+      .def_prop_ro("dtype", [](const Variable& v) { return v.type().dtype; })
+      .def_prop_ro("ndim", [](const Variable& v) { return v.shape().rank(); })
+      .def(
+          "value", [](const Variable& v) { return unlocked([&] { return v.value(); }); }, "What it holds: a tensor.")
+      .def(
+          "assign",
+          [](Variable& v, nb::handle value) {
+            const Tensor tensor = to_tensor(value).to(v.type().dtype);
+            unlocked([&] { v.assign(tensor); });
+          },
+          "value"_a, "Gives it a new value of the same shape.")
+      .def("accept", &Variable::accept)
+      .def("same", &Variable::same);
+
+  m.def(
+      "tensor",
+      [](nb::handle value, nb::object dtype) {
+        const Tensor t = to_tensor(value);
+        return dtype.is_none() ? t : t.to(to_dtype(dtype));
+      },
+      "value"_a, "dtype"_a = nb::none(), "A tensor of a number, of nested lists, or of an array: a copy.");
+  m.def("_share", &share_array, "array"_a);
+  m.def("device", &device, "Where programs run.");
+  m.def(
+      "set_device", [](const std::string& name) { unlocked([&] { set_device(name); }); }, "name"_a);
+  m.def(
+      "synchronize", [](const std::string& name) { unlocked([&] { synchronize(name); }); }, "device"_a = "");
+  m.def("threads", [] { return threads(); });
+  m.def(
+      "set_threads", [](int n) { set_threads(n); }, "count"_a);
+  m.def("deterministic", [] { return deterministic(); });
+  m.def(
+      "set_deterministic", [](bool on) { set_deterministic(on); }, "on"_a = true);
+  m.def("tracing", [] { return tracing(); });
+}
+
+}  // namespace varve::python

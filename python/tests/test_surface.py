@@ -1,0 +1,72 @@
+"""What the library's tables list is here, and the examples in docstrings run."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+
+import varve as vv
+from varve import _core, data, nn, optim, zoo
+
+# Operators that other names offer, or that only gradients and passes record.
+ELSEWHERE = {
+    "fill": "full", "iota": "arange", "slice": "indexing", "unslice": "a gradient", "max_pool2d_grad": "a gradient",
+    "softmax_cross_entropy": "cross_entropy", "random_uniform": "uniform", "random_normal": "normal",
+    "random_bits": "uniform", "scan": "not yet", "lstm": "nn.LSTM", "gru": "nn.GRU", "rnn": "nn.RNN", "barrier": "checkpoint",
+    "with_gradient": "custom_vjp", "input": "an argument", "constant": "a value", "max_pool2d_gather": "a gradient",
+}  # fmt: skip
+
+
+def test_every_elementwise_operator_is_here():
+    missing = [name for name, elementwise, _ in _core._operators() if elementwise and not hasattr(vv, name) and not name.endswith("_update")]
+    assert missing == []
+
+
+def test_every_other_operator_is_here_or_listed():
+    missing = [
+        name
+        for name, elementwise, _ in _core._operators()
+        if not elementwise and not hasattr(vv, name) and name not in ELSEWHERE and not name.endswith(("_grad", "_update"))
+        and "_grad" not in name
+    ]
+    assert missing == []
+
+
+def test_every_layer_optimiser_schedule_data_set_and_network_is_here():
+    for name, _, _ in _core._layer_schemas():
+        python = nn._SPELLED.get(name) or "".join(part.capitalize() for part in name.split("_"))
+        assert hasattr(nn, python), name
+    assert {name for name, _ in _core._optimizers()} == {name.lower() for name in optim._optimizers}
+    assert [name for name, _ in _core._schedules()] == optim._schedules
+    for name, *_ in _core._catalog():
+        assert not name.isidentifier() or hasattr(data, name)
+    for entry in zoo.entries():
+        assert callable(getattr(zoo, entry.name.replace("-", "_")))
+
+
+def test_docstrings_run():
+    ran = 0
+    for name in ("varve", "varve._functions", "varve._create", "varve.data", "varve.optim", "varve.nn", "varve.train"):
+        result = doctest.testmod(importlib.import_module(name))
+        assert result.failed == 0
+        ran += result.attempted
+    assert ran > 15
+
+
+def test_import_needs_no_numpy():
+    code = "import sys, varve; print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_a_forked_child_computes():
+    code = """
+import os, varve as vv
+x = vv.normal((128, 128)).eval()
+expected = vv.matmul(x, x).sum().item()
+child = os.fork()
+if child == 0:
+    os._exit(0 if abs(vv.matmul(x, x).sum().item() - expected) < 1e-2 * abs(expected) + 1 else 1)
+print(os.waitpid(child, 0)[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "0", done.stderr

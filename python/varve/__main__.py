@@ -1,0 +1,16 @@
+"""The command line: `python -m varve` is `varve`."""
+
+import os
+import sys
+
+
+def main() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    program = os.path.join(here, "bin", "varve")
+    if not os.path.exists(program):
+        sys.exit(f"varve: the command is not part of this build of the package: {program} is missing")
+    os.execv(program, [program, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
