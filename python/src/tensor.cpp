@@ -155,9 +155,11 @@ Tensor to_tensor(nb::handle value) {
   if (PyBool_Check(value.ptr())) return varve::tensor(nb::cast<bool>(value));
   if (PyLong_Check(value.ptr())) return varve::tensor(nb::cast<std::int64_t>(value));
   if (PyFloat_Check(value.ptr())) return varve::tensor(static_cast<float>(nb::cast<double>(value)));
-  const Tensor array = copy_array(value);
   const bool of_numbers = nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
-  return of_numbers && array.dtype() == f64 ? array.to(f32).eval() : array;  // arrays keep their type
+  if (!of_numbers) return copy_array(value);  // arrays keep their type
+  const nb::object array = numpy().attr("asarray")(value);
+  const bool is_f64 = nb::cast<std::string>(nb::str(array.attr("dtype").attr("name"))) == "float64";
+  return copy_array(is_f64 ? array.attr("astype")("float32") : array);
 }
 
 Operand to_operand(nb::handle value) {
