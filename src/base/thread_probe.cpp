@@ -1,6 +1,7 @@
 #include "base/thread_probe.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -20,7 +21,8 @@ int startable_threads(int wanted) {
       team.emplace_back([&] {
         const std::vector<char> arena(64);  // a thread's memory takes room of its own
         std::unique_lock lock(guard);
-        end.wait(lock, [&] { return done; });
+        while (!done)
+          end.wait_for(lock, std::chrono::hours(1));  // wait() needs a newer C++ run time than wheels may ask for
       });
   } catch (const std::system_error&) {
     // A limit of processes or of memory: of the container, the user or this process.

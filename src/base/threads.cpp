@@ -1,11 +1,8 @@
 #include "base/threads.h"
 
-#include <dlfcn.h>
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -106,60 +103,6 @@ void use_every_processor() {
       if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &all);
   }
   if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
-}
-
-namespace {
-
-// Whether the system would let this process start that many threads now: OpenMP ends the process where it does not.
-bool can_start(int count) {
-  std::vector<std::thread> started;
-  std::atomic<bool> done = false;
-  bool all = true;
-  try {
-    for (int i = 0; i < count; ++i) started.emplace_back([&] { done.wait(false); });
-  } catch (const std::system_error&) {
-    all = false;
-  }
-  done = true;
-  done.notify_all();
-  for (std::thread& thread : started) thread.join();
-  return all;
-}
-
-// GNU's OpenMP reads its policy when it is loaded, before anybody can set it. But it waits actively only while it has
-// no more threads than there are processors: a team that has nothing to do, of as many as there are and one more, makes
-// it wait for a thousand turns (some 20 µs) instead of 300,000.
-void keep_idle_team() {
-  const int count = omp_get_num_procs() + 1;
-  if (!can_start(count)) return;
-  static std::atomic<bool> made = false;  // the thread outlives this call
-  sigset_t all, before;                   // others' signals are not for it
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([count] {
-    int members = 0;
-#pragma omp parallel num_threads(count) reduction(+ : members)
-    members += 1;
-    made = members > 0;
-    made.notify_all();
-    for (;;) pause();
-  }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  made.wait(false);
-}
-
-}  // namespace
-
-void wait_asleep() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT") || std::getenv("KMP_BLOCKTIME")) return;
-    using SetBlockTime = void (*)(int);
-    if (const auto set = reinterpret_cast<SetBlockTime>(dlsym(RTLD_DEFAULT, "kmp_set_blocktime")))
-      set(0);  // LLVM's
-    else
-      keep_idle_team();
-  });
 }
 
 void detail::run_blocks(std::int64_t blocks, void (*run)(void*, std::int64_t), void* context) {

@@ -23,11 +23,6 @@ class Alone {
   bool before_;
 };
 
-// Lets threads that wait for work sleep after some microseconds instead of spinning for milliseconds, so that processes
-// share a machine. Where OMP_WAIT_POLICY or GOMP_SPINCOUNT says something else, that stands. Called before the first
-// team is made.
-void wait_asleep();
-
 // Whether results must not depend on the thread count (kernels then split and sum in fixed blocks). At start:
 // VARVE_DETERMINISTIC=1, else false.
 bool deterministic();

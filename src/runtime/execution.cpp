@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/neighbours.h"
 #include "base/threads.h"
 #include "runtime/dependencies.h"
 #include "runtime/residence.h"
@@ -13,7 +14,6 @@ using compiler::Place;
 
 Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena, bool own_errors)
     : plan_(std::move(plan)) {
-  if (threads() > 1) wait_asleep();
   const std::size_t steps = plan_->steps.size();
   in_.resize(steps);
   out_.resize(steps);
@@ -70,6 +70,7 @@ void Execution::run_step(std::size_t s) {
 
 void Execution::run() {
   if (!plan_->executes) return;
+  if (threads() > 1 && !plan_->device) share_processors();
   const FlushDenormals flush;
   const bool stops = !plan_->device;
   for (steps_run_ = 0; steps_run_ < kernels_.size(); ++steps_run_) {
