@@ -73,6 +73,13 @@ def test_compile_takes_nests_numbers_and_keywords():
         f({"a": x}, 1.0, names=set())
 
 
+def test_the_structure_of_results_may_follow_the_shapes():
+    rows = vv.compile(lambda x: {"rows": [x[i] for i in range(len(x))], "count": len(x)})
+    for count in (3, 2, 3, 2):
+        result = rows(vv.ones((count, 2)))
+        assert len(result["rows"]) == count and result["count"] == count
+
+
 def test_reading_inside_a_program_says_so():
     with pytest.raises(ValueError, match="traced"):
         vv.compile(lambda x: x * float(x.sum()))(vv.tensor([1.0]))

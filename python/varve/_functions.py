@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import OrderedDict
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _core
 from ._core import Profile, Tensor, Variable
@@ -141,6 +141,30 @@ def custom_vjp(function: Callable[..., Any], rule: Callable[..., Any]) -> Callab
     return ruled
 
 
+class _Results:
+    """How a program's flat results are put together. Another shape of the arguments may give another structure."""
+
+    def __init__(self) -> None:
+        self._first: Optional[Tuple[Any, Any]] = None
+        self._by_types: Dict[Any, Any] = {}
+        self._varies = False
+
+    @staticmethod
+    def _types(tensors: List[Tensor]) -> Any:
+        return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+
+    def note(self, tensors: List[Tensor], key: Any, put: Any) -> None:
+        if self._first is None:
+            self._first = (key, put)
+        self._varies = self._varies or key != self._first[0]
+        self._by_types[self._types(tensors)] = put
+
+    def put(self, tensors: List[Tensor], outputs: List[Tensor]) -> Any:
+        assert self._first is not None
+        put = self._by_types[self._types(tensors)] if self._varies else self._first[1]
+        return put(outputs)
+
+
 class Compiled:
     """A compiled function: call it like the function.
 
@@ -152,30 +176,29 @@ class Compiled:
         functools.update_wrapper(self, function)
         self._function = function
         self._options = (device, name, tf32)
-        self._made: "OrderedDict[Any, Tuple[Any, List[Any]]]" = OrderedDict()
+        self._made: "OrderedDict[Any, Tuple[Any, _Results]]" = OrderedDict()
 
-    def _program(self, args: Any, options: Any) -> Tuple[Any, List[Any], List[Tensor]]:
+    def _program(self, args: Any, options: Any) -> Tuple[Any, _Results, List[Tensor]]:
         leaves, key, put = flatten((args, options))
         made = self._made.get(key)
         if made is None:
-            shape: List[Any] = []
+            results = _Results()
 
             def flat(tensors: List[Tensor]) -> List[Tensor]:
                 positional, named = put(tensors)
-                outs, _, put_out = flatten(self._function(*positional, **named))
-                shape[:] = [put_out]
+                outs, out_key, put_out = flatten(self._function(*positional, **named))
+                results.note(tensors, out_key, put_out)
                 return outs
 
-            made = (_core._Compiled(flat, *self._options), shape)
+            made = (_core._Compiled(flat, *self._options), results)
             self._made[key] = made
             while len(self._made) > _MOST_STRUCTURES:
                 self._made.popitem(last=False)
         return made[0], made[1], leaves
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        program, shape, leaves = self._program(args, options)
-        outputs = program(leaves)
-        return shape[0](outputs)
+        program, results, leaves = self._program(args, options)
+        return results.put(leaves, program(leaves))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
