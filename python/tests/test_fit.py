@@ -1,6 +1,7 @@
 """fit, evaluate, predict and lr_find with all their options, callbacks, and whole runs."""
 
 import csv
+import doctest
 import inspect
 import traceback
 
@@ -287,3 +288,24 @@ def test_whole_runs(tmp_path):
         train.load_config(tmp_path / "net.toml", epoch=7)
     with pytest.raises(ValueError, match="fnn-mnist"):
         train.load_config("fnn-minst")
+
+
+# ---- examples
+
+
+def public(module):
+    for name in module.__all__:
+        value = getattr(module, name)
+        if callable(value) and not isinstance(value, (train.Loss, train.Metric)):
+            yield name, value
+
+
+@pytest.mark.parametrize("module", [data, nn, train])
+def test_every_public_name_has_an_example_that_runs(module):
+    runner, parser, missing = doctest.DocTestRunner(), doctest.DocTestParser(), []
+    for name, value in public(module):
+        text = value.__doc__ or ""
+        if ">>>" not in text:
+            missing.append(name)
+        runner.run(parser.get_doctest(text, {}, f"{module.__name__}.{name}", None, None))
+    assert missing == [] and runner.failures == 0 and runner.tries > 30

@@ -46,7 +46,7 @@ def test_every_layer_optimiser_schedule_data_set_and_network_is_here():
 
 def test_docstrings_run():
     ran = 0
-    for name in ("varve", "varve._functions", "varve._create", "varve.data", "varve.optim", "varve.nn", "varve._modules", "varve.train"):
+    for name in ("varve", "varve._functions", "varve._create", "varve.data", "varve._catalog", "varve._runs", "varve.optim", "varve.nn", "varve._modules", "varve.train"):
         result = doctest.testmod(importlib.import_module(name))
         assert result.failed == 0
         ran += result.attempted
