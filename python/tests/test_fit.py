@@ -109,6 +109,8 @@ def test_losses_are_names_objects_and_functions(pairs):
     of_input.of_input = True
     assert fitted(pairs, nn.Sequential(nn.Dense(4)), loss=of_input)[1].epochs[0]["loss"] > 0
     assert auto.lr_find(pairs, loss="reconstruction", steps=20).rates
+    alone = auto.fit(pairs[0], loss="reconstruction", validation=pairs[0], verbosity="quiet")
+    assert alone.epochs[0]["val_loss"] == auto.evaluate(pairs[0], loss=train.reconstruction)["loss"]
     with pytest.raises(ZeroDivisionError):
         small().fit(pairs, loss=lambda output, target: 1 / 0, verbosity="quiet")
     with pytest.raises(TypeError, match="loss: expected a name"):

@@ -66,6 +66,8 @@ def dataset(
         x, y = x
     if y is not None:
         return _of_arrays(x, y, name, list(classes))
+    if _is_array(x):
+        raise TypeError("an array alone has no targets: expected x and y")
     if columns_of(x) is not None:
         raise TypeError("a table needs the name of its target: dataset(table, target)")
     reader = Reader(_indexable(x), keys)

@@ -50,7 +50,12 @@ class Progress(NamedTuple):
     epochs: float
 
 
-def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str]) -> Dataset:
+def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str], loss: Any = None) -> Dataset:
+    of_input = loss == "reconstruction" or bool(getattr(loss, "of_input", False))
+    if of_input and y is None and hasattr(x, "shape"):
+        import numpy
+
+        y = numpy.zeros(len(x), "int32")  # an autoencoder's target is its input
     samples = dataset(x, y)
     if processes:
         use_processes(samples, workers, processes)
@@ -144,12 +149,12 @@ def fit(
     if schedule is not None:
         options["schedule"] = _schedule(schedule)
     if validation is not None:
-        options["validation"] = _samples(validation, None, workers, processes)
+        options["validation"] = _samples(validation, None, workers, processes, loss)
     options["verbosity"], sink = _progress(verbosity)
     if progress is not None or sink is not None:
         options["progress"] = progress or sink
     try:
-        history, raised = _core._fit(model, _samples(x, y, workers, processes), options)
+        history, raised = _core._fit(model, _samples(x, y, workers, processes, loss), options)
     except Error as error:
         if "= true" not in str(error):
             raise
@@ -213,13 +218,19 @@ def evaluate(
     >>> sorted(score), sum(map(sum, score.confusion))
     (['accuracy', 'loss'], 6.0)
     """
-    samples = _samples(x, y, workers, processes)
+    samples = _samples(x, y, workers, processes, loss)
     values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers)
     return Score(values, counts, samples.classes, seconds)
 
 
 def predict(
-    model: _core.Module, x: Any, *, batch: int = 256, precision: str = "f32", workers: int = 1, processes: Union[bool, str] = False
+    model: _core.Module,
+    x: Any,
+    *,
+    batch: int = 256,
+    precision: str = "f32",
+    workers: int = 1,
+    processes: Union[bool, str] = False,
 ) -> Tensor:
     """A model's outputs for a data set, or for the rows of an array, in order.
 
@@ -274,7 +285,7 @@ def lr_find(
     >>> len(found.rates) == len(found.losses)
     True
     """
-    samples = _samples(x, y, workers, processes)
+    samples = _samples(x, y, workers, processes, loss)
     chosen = _optimizer(optimizer or "adam")
     return RateFinder(*_core._find_rate(model, samples, loss, chosen, batch, start, stop, steps, seed, precision, workers))
 
