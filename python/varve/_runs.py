@@ -9,7 +9,6 @@ from . import _core
 from ._core import Callback, Config, Prepared, RunInfo, RunResult, TrainedModel, config_from_toml, each_epoch, make_network
 from ._layers import toml
 from ._modules import remember
-from ._notebook import progress as _progress
 
 
 def as_callback(value: Any) -> Any:
@@ -68,7 +67,9 @@ def run(
     chosen = config if isinstance(config, Config) else load_config(config, *overrides, **options)
     if isinstance(config, Config) and (overrides or options):
         chosen = config_from_toml(config.toml(), config.name, list(overrides) + [_override(k, v) for k, v in options.items()])
-    how, sink = _progress(verbosity)
+    from ._notebook import progress
+
+    how, sink = progress(verbosity)
     result, raised = _core._run(chosen, str(folder), resume, how, sink, download, [as_callback(each) for each in callbacks])
     if raised is not None:
         raised.history = result.history

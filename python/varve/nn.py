@@ -15,7 +15,6 @@ in lists and dicts.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -118,6 +117,8 @@ class Module(_core.Module):
 
 def _takes_train(function: Callable[..., Any]) -> bool:
     """Whether a function of x takes the mode as well."""
+    import inspect
+
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a function of C

@@ -11,7 +11,6 @@ as `varve train` does; `load_run`, `runs` and `inspect_run` read the folders tha
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Union
 
@@ -22,7 +21,6 @@ from ._core import (
     network_input, smoothed_cross_entropy, tensorboard, top_k_accuracy,
 )  # fmt: skip
 from ._modules import in_python_words
-from ._notebook import progress as _progress
 from ._runs import (
     as_callback, choose_network, inspect_run, is_run_folder, load_config, load_run, new_run_folder, prepare, run, runs,
 )  # fmt: skip
@@ -150,7 +148,9 @@ def fit(
         options["schedule"] = _schedule(schedule)
     if validation is not None:
         options["validation"] = _samples(validation, None, workers, processes, loss)
-    options["verbosity"], sink = _progress(verbosity)
+    from ._notebook import progress as shown  # not before: it takes time to import
+
+    options["verbosity"], sink = shown(verbosity)
     if progress is not None or sink is not None:
         options["progress"] = progress or sink
     try:
@@ -165,7 +165,7 @@ def fit(
     return history
 
 
-FIT_OPTIONS = [name for name, p in inspect.signature(fit).parameters.items() if p.kind == p.KEYWORD_ONLY]
+FIT_OPTIONS = list(fit.__kwdefaults__)
 
 
 class Score(Dict[str, float]):
