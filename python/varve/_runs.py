@@ -85,7 +85,8 @@ def choose_network(*overrides: str, download: bool = True, **options: Any) -> Tu
     >>> config.data
     'digits'
     """
-    return _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
+    config, what = _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
+    return config, what
 
 
 def load_run(folder: Any, last: bool = False) -> TrainedModel:

@@ -165,7 +165,7 @@ def fit(
     return history
 
 
-FIT_OPTIONS = list(fit.__kwdefaults__)
+FIT_OPTIONS: List[str] = list(fit.__kwdefaults__ or {})
 
 
 class Score(Dict[str, float]):
@@ -298,7 +298,7 @@ class WorstSample(NamedTuple):
     'cat'
     """
 
-    index: int
+    sample: int
     loss: float
     truth: str
     predicted: str
