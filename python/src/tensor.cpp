@@ -1,46 +1,8 @@
 // Tensors and variables, and the way to and from NumPy and DLPack.
-#include <deque>
-#include <mutex>
-
 #include "bindings.h"
 
 namespace varve::python {
 namespace {
-
-// Python objects that tensors no longer need. The last tensor may die anywhere, the library's locks held: the object is
-// given back later, by the interpreter.
-class GivenBack {
- public:
-  static void add(PyObject* object) {
-    {
-      const std::lock_guard lock(mutex());
-      waiting().push_back(object);
-    }
-    Py_AddPendingCall(&release, nullptr);
-  }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex mutex;
-    return mutex;
-  }
-  static std::deque<PyObject*>& waiting() {
-    static auto& queue = *new std::deque<PyObject*>;
-    return queue;
-  }
-  static int release(void*) {
-    for (;;) {
-      PyObject* object = nullptr;
-      {
-        const std::lock_guard lock(mutex());
-        if (waiting().empty()) return 0;
-        object = waiting().front();
-        waiting().pop_front();
-      }
-      Py_DECREF(object);
-    }
-  }
-};
 
 struct TypeName {
   DType dtype;
@@ -61,18 +23,36 @@ nb::dlpack::dtype dlpack_type(DType dtype) {
 
 nb::object numpy() { return nb::module_::import_("numpy"); }
 
-// Anything as an array that we can read: contiguous, of a type that we have.
-nb::object readable(nb::handle value) {
-  nb::object array = numpy().attr("asarray")(value, "order"_a = "C");
-  const std::string name = nb::cast<std::string>(nb::str(array.attr("dtype").attr("name")));
-  if (name == "bfloat16") return array;
-  const char* wanted = nullptr;
-  if (name == "int16" || name == "uint16") wanted = "int32";
-  if (name == "uint32" || name == "uint64") wanted = "int64";
-  if (wanted) return array.attr("astype")(wanted);
+// The type that holds NumPy's type of this name: the same one, or the next wider; null: none.
+const char* type_for(const std::string& name) {
+  if (name == "int16" || name == "uint16") return "int32";
+  if (name == "uint32" || name == "uint64") return "int64";
   for (const TypeName& type : kTypes)
-    if (name == type.numpy) return array;
-  throw Error("tensor: no type of Varve holds NumPy's " + name + ". Convert it first, with .astype(\"float32\") say.");
+    if (name == type.numpy) return type.numpy;
+  return nullptr;
+}
+
+// Anything as an array that we can read: row-major, aligned, of this machine's byte order, of a type that we have.
+// Shares memory where all that holds.
+nb::object readable(nb::handle value) {
+  if (nb::hasattr(value, "mask") && nb::hasattr(value, "filled"))
+    throw Error("tensor: a masked array has elements without a value. Fill them first, with .filled(0) say.");
+  nb::object array = numpy().attr("asarray")(value, "order"_a = "C");
+  const nb::object dtype = array.attr("dtype");
+  const std::string name = nb::cast<std::string>(nb::str(dtype.attr("name")));
+  const char* const wanted = type_for(name);
+  if (!wanted)
+    throw Error("tensor: no type of Varve holds NumPy's " + name +
+                ". Convert it first, with .astype(\"float32\") say.");
+  if (name == "uint64" && nb::cast<std::size_t>(array.attr("size")) &&
+      nb::cast<std::uint64_t>(array.attr("max")().attr("item")()) > INT64_MAX)
+    throw Error(
+        "tensor: the array has values above 2^63 - 1, which int64 cannot hold. Convert it first, with "
+        ".astype(\"float64\") say.");
+  if (name != wanted) return array.attr("astype")(wanted);
+  if (!nb::cast<bool>(dtype.attr("isnative"))) return array.attr("astype")(dtype.attr("newbyteorder")("="));
+  if (!nb::cast<bool>(array.attr("flags").attr("aligned"))) return array.attr("copy")();
+  return array;
 }
 
 TensorType type_of(nb::handle array) {
@@ -86,7 +66,8 @@ TensorType type_of(nb::handle array) {
 }
 
 const void* address_of(nb::handle array) {
-  return reinterpret_cast<const void*>(nb::cast<std::uintptr_t>(array.attr("ctypes").attr("data")));
+  const nb::object place = nb::cast<nb::dict>(array.attr("__array_interface__"))["data"];
+  return reinterpret_cast<const void*>(nb::cast<std::uintptr_t>(nb::cast<nb::tuple>(place)[0]));
 }
 
 // Reads on another thread's time: the lock is not held while the value is computed.
@@ -111,13 +92,6 @@ nb::object to_numpy(const Tensor& tensor) {
   return result;
 }
 
-nb::object to_dlpack(const Tensor& tensor) {
-  const void* data = computed(tensor);
-  const std::vector<std::size_t> shape = sizes_of(tensor);
-  return nb::cast(
-      nb::ndarray<nb::ro>(data, shape.size(), shape.data(), owner_of(tensor), nullptr, dlpack_type(tensor.dtype())));
-}
-
 nb::object item(const Tensor& tensor) {
   if (tensor.numel() != 1)
     throw Error("item: needs a tensor with one element, got shape " + tensor.shape().str() + ".");
@@ -135,11 +109,18 @@ nb::tuple shape_tuple(const Shape& shape) {
 
 }  // namespace
 
-Tensor share_array(nb::handle value) {
+Tensor share_array(nb::handle value, bool must_share) {
   const nb::object array = readable(value);
+  if (must_share && !array.is(value) && !nb::cast<bool>(numpy().attr("may_share_memory")(array, value)))
+    throw Error(
+        "asarray: copy=False cannot be kept: only an array in row-major order, aligned, of this machine's byte order "
+        "and "
+        "of a type that Varve has is shared. Pass copy=None.");
   const TensorType type = type_of(array);
+  give_back_now();
   PyObject* const held = array.inc_ref().ptr();
-  return from_memory(address_of(array), type, [held] { GivenBack::add(held); });
+  const auto owner = std::make_shared<GiveBack>([held] { Py_DECREF(held); });
+  return from_memory(address_of(array), type, [owner] {});
 }
 
 Tensor copy_array(nb::handle value) {
@@ -156,7 +137,7 @@ Tensor to_tensor(nb::handle value) {
   if (PyLong_Check(value.ptr())) return varve::tensor(nb::cast<std::int64_t>(value));
   if (PyFloat_Check(value.ptr())) return varve::tensor(static_cast<float>(nb::cast<double>(value)));
   const bool of_numbers = nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
-  if (!of_numbers) return copy_array(value);  // arrays keep their type
+  if (!of_numbers) return is_foreign_array(value) ? from_dlpack(value, {}, true) : copy_array(value);
   const nb::object array = numpy().attr("asarray")(value);
   const bool is_f64 = nb::cast<std::string>(nb::str(array.attr("dtype").attr("name"))) == "float64";
   return copy_array(is_f64 ? array.attr("astype")("float32") : array);
@@ -215,7 +196,6 @@ void bind_tensor(nb::module_& m) {
       .def("ready", &Tensor::ready)
       .def("item", &item, "The one element, as a Python number.")
       .def("numpy", &to_numpy, "The values as a read-only NumPy array that shares memory.")
-      .def("_dlpack", &to_dlpack)
       .def("_text", [](const Tensor& t) { return unlocked([&] { return t.str(); }); })
       .def("__len__",
            [](const Tensor& t) {
@@ -261,7 +241,8 @@ void bind_tensor(nb::module_& m) {
         return dtype.is_none() ? t : t.to(to_dtype(dtype));
       },
       "value"_a, "dtype"_a = nb::none(), "A tensor of a number, of nested lists, or of an array: a copy.");
-  m.def("_share", &share_array, "array"_a);
+  m.def("_share", &share_array, "array"_a, "must_share"_a = false);
+  m.def("_dtype", &to_dtype, "value"_a);
   m.def("device", &device, "Where programs run.");
   m.def(
       "set_device", [](const std::string& name) { unlocked([&] { set_device(name); }); }, "name"_a);

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from . import _core
-from ._core import Tensor
+from ._core import Tensor, Variable
 
 
-def asarray(value: Any, dtype: Any = None) -> Tensor:
-    """A tensor that shares the memory of an array of NumPy, PyTorch, JAX or CuPy. The array must not change meanwhile.
+def asarray(value: Any, dtype: Any = None, *, copy: Optional[bool] = None) -> Tensor:
+    """A tensor that shares the memory of an array of NumPy, PyTorch, JAX or CuPy, which must not change meanwhile.
+
+    Arrays that cannot be shared are copied: not in row-major order, of another byte order, not aligned, of a type that is
+    widened (int16), and lists. `copy=True` copies always, `copy=False` raises instead.
 
     >>> import numpy, varve as vv
-    >>> vv.asarray(numpy.ones(3, "float32")).shape
-    (3,)
+    >>> x = numpy.ones(3, "float32")
+    >>> vv.asarray(x).numpy().ctypes.data == x.ctypes.data
+    True
     """
-    if isinstance(value, Tensor):
-        shared = value
-    elif hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        shared = from_dlpack(value)
+    if isinstance(value, (Tensor, Variable)):
+        shared = value if isinstance(value, Tensor) else value.value()
+    elif copy:
+        shared = _core.tensor(value)
+    elif _core._is_foreign_array(value):
+        shared = _core._from_dlpack(value, "", copy)
     else:
-        shared = _core._share(value)
-    return shared if dtype is None else shared.astype(dtype)
+        shared = _core._share(value, copy is False)
+    if dtype is None or shared.dtype == _core._dtype(dtype):
+        return shared
+    if copy is False:
+        raise ValueError(f"asarray: copy=False cannot be kept, because {shared.dtype} becomes another type. Pass copy=None.")
+    return shared.astype(dtype)
 
 
-def from_dlpack(value: Any) -> Tensor:
-    """A tensor on the memory of an object with `__dlpack__`, not copied."""
-    import numpy
+def from_dlpack(value: Any, *, device: Optional[str] = None, copy: Optional[bool] = None) -> Tensor:
+    """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy, NumPy), not copied; it must not change.
 
-    try:
-        return _core._share(numpy.from_dlpack(value))
-    except (BufferError, RuntimeError, TypeError):
-        # A type that NumPy does not have (bf16), or memory that it cannot read: through a copy of the values.
-        if hasattr(value, "detach"):
-            value = value.detach().cpu()
-            if str(value.dtype) == "torch.bfloat16":
-                return _core.tensor(value.float().numpy()).astype("bf16")
-            return _core.tensor(value.numpy())
-        raise
+    Arrays of the processor that do not lie in row-major order are copied; with `copy=False` they are refused. A GPU's array
+    stays there, and work is ordered by streams. `device="cpu"` asks the other library for a copy in the processor's memory.
+
+    >>> import numpy, varve as vv
+    >>> x = numpy.arange(4.0)
+    >>> vv.from_dlpack(x).numpy().ctypes.data == x.ctypes.data
+    True
+    """
+    return _core._from_dlpack(value, device or "", copy)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:

@@ -81,6 +81,7 @@ class SharedBlock final : public ir::Remote {
   SharedBlock(Context& context, std::size_t size) : context_(context) {
     device = &context;
     bytes = size;
+    on_both_sides = true;
     context.make_current();
     check(cuMemHostAlloc(&address, std::max<std::size_t>(size, 64), CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc");
   }
