@@ -27,7 +27,7 @@ auto unlocked(F f) {
 }
 
 // A tensor, a variable, a number, or anything that NumPy understands.
-Tensor to_tensor(nb::handle value);
+Tensor to_tensor(nb::handle value, bool exact = false);
 Operand to_operand(nb::handle value);
 std::vector<Tensor> to_tensors(nb::handle values);  // a sequence of them
 DType to_dtype(nb::handle value);                   // "f32", varve.f32, numpy.float32

@@ -320,7 +320,8 @@ void bind_dlpack(nb::module_& m) {
   m.def("_from_dlpack", &from_dlpack, "value"_a, "device"_a, "copy"_a.none());
   m.def(
       "device_of", [](const Tensor& tensor) { return unlocked([&] { return device_of(tensor); }); }, "tensor"_a,
-      "Where the value of a tensor lies: \"cpu\", \"cuda\". Computes it first.");
+      "Where the value of a tensor lies: \"cpu\", \"cuda\". Computes it first.\n\n>>> import varve as vv\n>>> "
+      "vv.device_of(vv.ones((2,)))\n'cpu'");
 }
 
 }  // namespace varve::python

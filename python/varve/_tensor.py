@@ -231,6 +231,7 @@ def _along(name: str, example: Tuple[str, str]) -> Callable[..., Any]:
     function = getattr(_core, name)
 
     def method(self: Any, axis: Any = None, **options: Any) -> Any:
+        options = {name: value for name, value in options.items() if name not in _ASKED or value is not None}
         return function(_flatten(self), 0, **options) if axis is None else function(self, axis, **options)
 
     return _named(method, name, example)
@@ -314,11 +315,13 @@ def _method(name: str, example: Tuple[str, str]) -> Callable[..., Any]:
     function = getattr(_core, name)
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        # numpy.sum(x) and the like ask with out=None and dtype=None.
+        return function(self, *args, **{name: value for name, value in options.items() if name not in _ASKED or value is not None})
 
     return _named(method, name, example)
 
 
+_ASKED = ("out", "dtype", "where", "initial")
 _OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
     "pow": "power", "matmul": "matmul",
