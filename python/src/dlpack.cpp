@@ -316,7 +316,7 @@ void bind_dlpack(nb::module_& m) {
     const dlpack::Device device = device_of_value(tensor);
     return std::pair(device.type, device.id);
   });
-  m.def("_is_foreign_array", &is_foreign_array, "value"_a);
+  m.def("_is_foreign_array", &is_foreign_array, "value"_a.none());
   m.def("_from_dlpack", &from_dlpack, "value"_a, "device"_a, "copy"_a.none());
   m.def(
       "device_of", [](const Tensor& tensor) { return unlocked([&] { return device_of(tensor); }); }, "tensor"_a,

@@ -89,6 +89,7 @@ nb::object to_numpy(const Tensor& tensor) {
                                        is_bf16 ? nb::dtype<std::uint16_t>() : dlpack_type(tensor.dtype()));
   nb::object result = nb::cast(std::move(array));
   if (is_bf16) result = result.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  if (tensor.dtype() == i64) result = result.attr("view")("int64");  // nanobind's is "long long", which NumPy prints
   return result;
 }
 
@@ -216,7 +217,7 @@ void bind_tensor(nb::module_& m) {
 >>> import varve as vv
 >>> x = vv.tensor([[1.0, 2.0], [3.0, 4.0]])
 >>> (x @ x + 1).sum(axis=0)
-tensor([18. 24.], f32))")
+tensor([24. 34.], f32))")
       .def_prop_ro(
           "shape", [](const Tensor& t) { return shape_tuple(t.shape()); },
           "Sizes of the axes.\n\n>>> import varve as vv\n>>> vv.zeros((2, 3)).shape\n(2, 3)")
@@ -314,7 +315,7 @@ tensor([18. 24.], f32))")
       "integers\n"
       "i64; arrays keep their type.\n\n"
       ">>> import varve as vv\n>>> vv.tensor([[1.0, 2.0], [3.0, 4.0]])\ntensor([[1. 2.]\n [3. 4.]], f32)");
-  m.def("_share", &share_array, "array"_a, "must_share"_a = false);
+  m.def("_share", &share_array, "array"_a.none(), "must_share"_a = false);
   m.def("_dtype", &to_dtype, "value"_a);
   m.def("device", &device, "Where programs run.\n\n>>> import varve as vv\n>>> vv.device()\n'cpu'");
   m.def(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import os
+from typing import Any, Dict, Optional
 
 from . import _core
 from ._core import Tensor, Variable
@@ -21,8 +22,8 @@ def asarray(value: Any, dtype: Any = None, *, copy: Optional[bool] = None) -> Te
     """
     if isinstance(value, (Tensor, Variable)):
         shared = value if isinstance(value, Tensor) else value.value()
-    elif copy:
-        shared = _core.tensor(value)
+    elif copy or (copy is None and isinstance(value, (list, tuple, int, float))):
+        shared = _core.tensor(value, dtype)
     elif _core._is_foreign_array(value):
         shared = _core._from_dlpack(value, "", copy)
     else:
@@ -63,11 +64,37 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     return _core._arange(float(begin), float(end), float(step), dtype if dtype is not None else ("i64" if whole else "f32"))
 
 
-def save(path: str, tensors: Any, metadata: Any = None) -> None:
-    """A dict of tensors as a safetensors file."""
-    _core._save_safetensors(str(path), [(name, _core.tensor(value)) for name, value in tensors.items()], metadata or {})
+def save(path: Any, tensors: Any, metadata: Optional[Dict[str, str]] = None) -> None:
+    """A dict of tensors, or of arrays of any library, as a safetensors file, which Hugging Face's package reads.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "two.safetensors")
+    >>> vv.save(path, {"w": vv.ones((2, 3)), "b": [0.5]}, {"made": "by hand"})
+    >>> vv.load(path)["b"].tolist(), vv.load_metadata(path)
+    ([0.5], {'made': 'by hand'})
+    """
+    _core._save_safetensors(os.fspath(path), [(name, asarray(value)) for name, value in tensors.items()], metadata or {})
 
 
-def load(path: str) -> Any:
-    """The tensors of a safetensors file, by name."""
-    return dict(_core._load_safetensors(str(path))[0])
+def load(path: Any) -> Dict[str, Tensor]:
+    """The tensors of a safetensors file, by name.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "one.safetensors")
+    >>> vv.save(path, {"w": vv.ones((2, 3), dtype="bf16")})
+    >>> vv.load(path)["w"].dtype
+    varve.bf16
+    """
+    return dict(_core._load_safetensors(os.fspath(path))[0])
+
+
+def load_metadata(path: Any) -> Dict[str, str]:
+    """What a safetensors file says besides its tensors.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "one.safetensors")
+    >>> vv.save(path, {"w": vv.ones((1,))}, {"format": "pt"})
+    >>> vv.load_metadata(path)
+    {'format': 'pt'}
+    """
+    return dict(_core._load_safetensors(os.fspath(path))[1])
