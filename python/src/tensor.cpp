@@ -131,7 +131,9 @@ Tensor share_array(nb::handle value, bool must_share) {
 
 Tensor copy_array(nb::handle value) {
   const nb::object array = readable(value);
-  return detail::from_bytes(address_of(array), type_of(array));
+  const void* const data = address_of(array);
+  const TensorType type = type_of(array);
+  return unlocked([&] { return detail::from_bytes(data, type); });
 }
 
 namespace {

@@ -110,7 +110,8 @@ def _reduce(self: Tensor) -> Any:
 
 
 def _raw(x: Tensor) -> bytes:
-    return (x.numpy().view("uint16") if x.dtype == _core.bf16 else x.numpy()).tobytes()
+    raw: bytes = (x.numpy().view("uint16") if x.dtype == _core.bf16 else x.numpy()).tobytes()
+    return raw
 
 
 def _rebuilt(dtype: str, shape: Tuple[int, ...], raw: bytes) -> Tensor:
@@ -220,7 +221,8 @@ def _bytes(self: Any) -> int:
     >>> vv.zeros((2, 3), dtype="f16").nbytes
     12
     """
-    return _value(self).size * _SIZES.get(str(self.dtype), 1)
+    count: int = _value(self).size
+    return count * _SIZES.get(str(self.dtype), 1)
 
 
 _SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
