@@ -76,10 +76,14 @@ const void* address_of(nb::handle array) {
 using PlainArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 bool is_plain(nb::handle value, PlainArray& array, TensorType& type) {
-  // Not of a class of its own (masked, say); or a number of NumPy's, numpy.float32(2).
-  static const nb::handle array_type = nb::object(numpy().attr("ndarray")).release();
-  static const nb::handle number_type = nb::object(numpy().attr("generic")).release();
-  if (!value.type().is(array_type) && PyObject_IsInstance(value.ptr(), number_type.ptr()) != 1) return false;
+  // Of these classes and no others: masked arrays say more than their memory, and dates do not say what theirs is.
+  static const std::vector<PyObject*> classes = [] {
+    std::vector<PyObject*> all;
+    for (const char* name : {"ndarray", "float32", "float16", "int64", "int32", "int8", "uint8", "bool_"})
+      all.push_back(nb::object(numpy().attr(name)).release().ptr());
+    return all;
+  }();
+  if (std::find(classes.begin(), classes.end(), value.type().ptr()) == classes.end()) return false;
   if (!nb::try_cast<PlainArray>(value, array, false)) return false;
   const auto known = std::find_if(std::begin(kAllDTypes), std::end(kAllDTypes),
                                   [&](DType dtype) { return array.dtype() == dlpack_type(dtype); });
