@@ -255,6 +255,10 @@ void bind_tensor(nb::module_& m) {
 >>> x = vv.tensor([[1.0, 2.0], [3.0, 4.0]])
 >>> (x @ x + 1).sum(axis=0)
 tensor([24. 34.], f32))")
+      .def("__init__",
+           [](Tensor*, const nb::args&, const nb::kwargs&) {
+             throw nb::type_error("a Tensor is made by varve.tensor(values), which copies, or varve.asarray(array).");
+           })
       .def_prop_ro(
           "shape", [](const Tensor& t) { return shape_tuple(t.shape()); },
           "Sizes of the axes.\n\n>>> import varve as vv\n>>> vv.zeros((2, 3)).shape\n(2, 3)")

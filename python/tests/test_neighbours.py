@@ -165,6 +165,7 @@ def test_given_back_from_a_thread_that_has_no_interpreter():
         (lambda p: Producer(p, (2,), offset=8), [2, 3]),
         (lambda p: Producer(p, (), offset=4), 1),
         (lambda p: Producer(p, (), strides=()), 0),
+        (lambda p: Producer(p, (2,), device=(3, 0)), [0, 1]),
         (lambda p: Producer(None, (0, 3)), []),
         (lambda p: Producer(None, (3, 0), strides=(1, 1)), [[], [], []]),
     ],
@@ -296,7 +297,8 @@ ON_A_GPU = """
     assert np.from_dlpack(y, device="cpu").tolist() == (values + 1).tolist()
     moved = opened(g := vv.tensor([1.0, 2.0]).__dlpack__(dl_device=(2, 0), max_version=(1, 0))).array
     assert moved.device_type == 2 and (back(moved.data, 2) == [1, 2]).all()
-    assert vv.from_dlpack(y).tolist() == y.tolist()
+    assert vv.from_dlpack(y).tolist() == y.tolist() and vv.device_of(vv.from_dlpack(y)) == "cuda"
+    assert vv.device_of(vv.from_dlpack(y, device="cpu")) == "cpu" and vv.from_dlpack(y, device="cpu").tolist() == y.tolist()
 
     # Refused, with a reason.
     def refuses(error, text, f):
@@ -478,6 +480,23 @@ SENTENCES = [
     "A cat sat on the mat.", "A kitten rested on a rug.", "Shares fell on Monday.", "",
     "naïve café 東京 tokenization, un-believable!! $5.00 e=mc² don't", "word " * 400,
 ]  # fmt: skip
+
+
+def test_the_bert_example_pays_no_attention_to_padding():
+    sys.path.insert(0, str(ROOT / "examples/python"))
+    import bert
+
+    config = {
+        "vocab_size": 50, "hidden_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2, "layer_norm_eps": 1e-12,
+        "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 12,
+    }  # fmt: skip
+    model = bert.Bert(config)
+    model.build((5,), dtype="i64", seed=3)
+    assert "encoder.layer.1.attention.self.query.weight" in model.state_dict()
+    short, long = model(vv.tensor([[7, 8, 9]])), model(vv.tensor([[7, 8, 9, 0, 0], [1, 2, 3, 4, 5]]))
+    np.testing.assert_allclose(short.numpy()[0], long.numpy()[0], atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(long.numpy(), axis=1), 1, atol=1e-6)
+    assert abs(long.numpy()[0] - long.numpy()[1]).max() > 1e-2
 
 
 def minilm():

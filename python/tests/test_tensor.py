@@ -410,6 +410,15 @@ def test_errors_are_python_exceptions():
         vv.tensor([1.0]) + "a"
 
 
+def test_types_are_numpys_too():
+    for name in TYPES:
+        ours = vv.zeros((1,), dtype=name).dtype
+        assert np.dtype(ours) == np.zeros(1, ours).dtype == vv.zeros((1,), dtype=ours).numpy().dtype
+        assert vv.zeros((1,), dtype=np.dtype(ours)).dtype == ours
+    with pytest.raises(TypeError, match="varve.tensor"):
+        vv.Tensor([1.0])
+
+
 def test_html():
     html = vv.tensor([[1.5, 2.0], [3.0, -1.0]])._repr_html_()
     assert "Tensor · 2 × 2 · f32" in html and html.count("<tr>") == 2 and ">1.5</td>" in html

@@ -110,19 +110,33 @@ def _reduce(self: Tensor) -> Any:
 
 
 def _raw(x: Tensor) -> bytes:
-    raw: bytes = (x.numpy().view("uint16") if x.dtype == _core.bf16 else x.numpy()).tobytes()
+    raw: bytes = x.numpy().tobytes()
     return raw
 
 
 def _rebuilt(dtype: str, shape: Tuple[int, ...], raw: bytes) -> Tensor:
     import numpy
 
-    if dtype == "bf16":
+    return _core.tensor(numpy.frombuffer(raw, _core._dtype(dtype.rstrip("_")).dtype).reshape(shape))
+
+
+_NUMPY = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8", "bool": "bool"}
+
+
+def _numpy_dtype(self: Any) -> Any:
+    """The same type for NumPy; bf16 is that of ml_dtypes.
+
+    >>> import numpy, varve as vv
+    >>> numpy.zeros(2, vv.f16).dtype
+    dtype('float16')
+    """
+    import numpy
+
+    if str(self) == "bf16":
         import ml_dtypes
 
-        return _core.tensor(numpy.frombuffer(raw, "uint16").view(ml_dtypes.bfloat16).reshape(shape))
-    names = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8"}
-    return _core.tensor(numpy.frombuffer(raw, names.get(dtype, "bool")).reshape(shape))
+        return numpy.dtype(ml_dtypes.bfloat16)
+    return numpy.dtype(_NUMPY[str(self)])
 
 
 def _array(self: Any, dtype: Any = None, copy: Any = None) -> Any:
@@ -390,6 +404,7 @@ def _install() -> None:
     dtype: Any = DType
     dtype.__str__ = lambda self: self.name.rstrip("_")
     dtype.__repr__ = lambda self: f"varve.{self.name}"
+    dtype.dtype = property(_numpy_dtype, doc=_numpy_dtype.__doc__)  # numpy.dtype(varve.f32) asks for it
 
 
 def _numpy(self: Any) -> Any:
