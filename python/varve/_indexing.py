@@ -69,7 +69,8 @@ def _positions(mask: Any, x: Tensor, axis: int) -> Any:
     for i, size in enumerate(mask.shape):
         if x.shape[axis + i] != size:
             raise IndexError(
-                f"a boolean index must have the size of the axis: axis {axis + i} has {x.shape[axis + i]} elements, the index {size}"
+                f"a boolean index must have the size of its axis: axis {axis + i} has {x.shape[axis + i]} elements, "
+                f"the index {size}"
             )
     return mask.nonzero()
 
