@@ -124,6 +124,44 @@ def test_both_in_one_process_with_threads_of_both_at_work(first, second, capsys)
     assert share > 0.6
 
 
+ON_ONE_GPU = """
+    import torch
+    import varve as vv
+
+    vv.set_device("cuda")
+    n = 1 << 22
+    x = torch.arange(n, dtype=torch.float32, device="cuda")
+    t = vv.from_dlpack(x)
+    assert vv.device_of(t) == "cuda" and torch.from_dlpack(t).data_ptr() == x.data_ptr()
+    program = vv.compile(lambda a: a * 2 + 1)
+    y = torch.from_dlpack(program(t))
+    assert y.is_cuda and torch.equal(y, x * 2 + 1)
+    # A result that is held stays, whatever the program does next.
+    held = [torch.from_dlpack(program(vv.from_dlpack(x + i))) for i in range(6)]
+    assert all(torch.equal(h, (x + i) * 2 + 1) for i, h in enumerate(held))
+    # What PyTorch has queued is waited for, on its default stream and on one of its own, and the other way round.
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        for i in range(200):
+            with torch.cuda.stream(stream):
+                slow = x
+                for _ in range(20):
+                    slow = slow + 1
+                back = torch.from_dlpack(program(vv.from_dlpack(slow)))
+                expected = (x + 20) * 2 + 1
+                assert torch.equal(back, expected), (stream, i)
+            del slow, back  # and the memory of both is taken again at once
+    torch.cuda.synchronize()
+    print("all of it")
+"""
+
+
+def test_pytorch_on_a_gpu():
+    torch = pytest.importorskip("torch", reason="make test-neighbours installs it")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no GPU here")
+    assert run(ON_ONE_GPU).strip() == "all of it"
+
+
 def test_a_data_loader_of_pytorch_forks_us():
     pytest.importorskip("torch", reason="make test-neighbours installs it")
     code = """
