@@ -404,6 +404,20 @@ def test_bfloat16_and_half_without_copies():
     assert vv.tensor(np.array([1.5], ml_dtypes.bfloat16)).dtype == vv.bf16
 
 
+def test_bfloat16_without_the_package_that_numpy_needs(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    t = vv.tensor([1.5, 2.0], dtype="bf16")
+    with pytest.raises(ImportError, match="ml_dtypes"):
+        t.numpy()
+    assert t.tolist() == [1.5, 2.0] and (t + 1).sum().item() == 5.5
+    assert pickle.loads(pickle.dumps(t)).tolist() == [1.5, 2.0]
+    with pytest.raises(ValueError, match="3 bytes do not fill bf16"):
+        rebuild, (dtype, shape, _) = t.__reduce__()
+        rebuild(dtype, shape, b"abc")
+
+
 TYPES = ["f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"]
 
 

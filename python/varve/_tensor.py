@@ -107,18 +107,11 @@ def _whole(self: Tensor) -> int:
 
 
 def _reduce(self: Tensor) -> Any:
-    return (_rebuilt, (self.dtype.name, self.shape, _raw(self)))
-
-
-def _raw(x: Tensor) -> bytes:
-    raw: bytes = x.numpy().tobytes()
-    return raw
+    return (_rebuilt, (str(self.dtype), self.shape, self._raw()))
 
 
 def _rebuilt(dtype: str, shape: Tuple[int, ...], raw: bytes) -> Tensor:
-    import numpy
-
-    return _core.tensor(numpy.frombuffer(raw, _core._dtype(dtype.rstrip("_")).dtype).reshape(shape))
+    return _core._from_raw(dtype, shape, raw)
 
 
 _NUMPY = {
