@@ -78,13 +78,13 @@ void bind_nn(nb::module_& m) {
           },
           "batch"_a = 32, "Layers, shapes, parameters, FLOPs and peak training memory, as a table.")
       .def(
-          "save",
+          "_save",
           [](const Module& self, const std::string& path, nb::handle dtype, bool pytorch,
              const std::map<std::string, std::string>& metadata) {
             const DType type = to_dtype(dtype);
             unlocked([&] { self.save(path, {type, pytorch, metadata}); });
           },
-          "path"_a, "dtype"_a = f32, "pytorch"_a = false, "metadata"_a = std::map<std::string, std::string>{})
+          "path"_a, "dtype"_a, "pytorch"_a, "metadata"_a)
       .def(
           "_load",
           [](Module& self, const std::string& path, bool pytorch, bool partial) {

@@ -123,6 +123,8 @@ FitOptions fit_options(const nb::dict& given) {
       o.seed = nb::cast<std::int64_t>(value);
     else if (name == "resume")
       o.resume = nb::cast<bool>(value);
+    else if (name == "overwrite")
+      o.overwrite = nb::cast<bool>(value);
     else if (name == "save_seconds")
       o.save_seconds = nb::cast<double>(value);
     else if (name == "save_steps")

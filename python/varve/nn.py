@@ -76,20 +76,33 @@ def _load_state_dict(self: _core.Module, state: Dict[str, Any], layout: str = "v
     import os
     import tempfile
 
-    if layout not in ("varve", "pytorch"):
-        raise ValueError(f"layout: expected 'varve' or 'pytorch', got {layout!r}")
+    turned = _is_pytorch(layout)
     from . import asarray
 
     tensors = [(name, asarray(value)) for name, value in state.items()]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "state.safetensors")
         _core._save_safetensors(path, tensors, {})
-        return self._load(path, layout == "pytorch", not strict)
+        return self._load(path, turned, not strict)
+
+
+def _is_pytorch(layout: str) -> bool:
+    if layout not in ("varve", "pytorch"):
+        raise ValueError(f"layout: expected 'varve' or 'pytorch', got {layout!r}")
+    return layout == "pytorch"
 
 
 def _load(self: _core.Module, path: Any, layout: str = "varve", strict: bool = True) -> Any:
-    """Weights and statistics from a safetensors file; all or nothing unless strict is False."""
-    return self._load(str(path), layout == "pytorch", not strict)
+    """Weights and statistics from a safetensors file; all or nothing unless strict is False.
+
+    Returns what the file lacks and what it has too much.
+    """
+    return self._load(str(path), _is_pytorch(layout), not strict)
+
+
+def _save(self: _core.Module, path: Any, layout: str = "varve", dtype: Any = "f32", metadata: Optional[Dict[str, str]] = None) -> None:
+    """Weights and statistics as a safetensors file; `layout="pytorch"` writes what PyTorch's load_state_dict takes."""
+    self._save(str(path), dtype, _is_pytorch(layout), metadata or {})
 
 
 def _repr(self: _core.Module) -> str:
@@ -103,7 +116,7 @@ def _html(self: _core.Module) -> str:
 
 
 for _name, _method in {
-    "state_dict": _state_dict, "named_parameters": _named_parameters, "load_state_dict": _load_state_dict, "load": _load,
+    "state_dict": _state_dict, "named_parameters": _named_parameters, "load_state_dict": _load_state_dict, "load": _load, "save": _save,
     "__repr__": _repr, "_repr_html_": _html,
 }.items():  # fmt: skip
     setattr(_core.Module, _name, _method)

@@ -15,7 +15,7 @@ def fit(model: _core.Module, samples: Any, *, validation: Any = None, verbosity:
     """Trains a model. Samples: a data set, two arrays, or an object with `__len__` and `__getitem__`.
 
     Options: loss (a name, or a function of output and target), optimizer, schedule, epochs, batch, validation,
-    validation_share, metrics (names or functions), monitor, run, seed, resume, accumulate, average, precision, mixup,
+    validation_share, metrics (names or functions), monitor, run, seed, resume, overwrite, accumulate, average, precision, mixup,
     drop_last, workers, callbacks, check_layers, save_seconds, save_steps.
     """
     if verbosity not in _VERBOSITY:
