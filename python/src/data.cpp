@@ -117,6 +117,7 @@ void bind_data(nb::module_& m) {
           throw nb::index_error(("sample " + std::to_string(index) + " of " + std::to_string(d.size())).c_str());
         return unlocked([&] { return d.at(at); });
       });
+  m.def("_whole", [](const Dataset& d) { return unlocked([&] { return *data::whole(d); }); });
   nb::class_<data::Splits>(m, "Splits")
       .def_prop_ro("train", [](const data::Splits& s) { return s.train; })
       .def_prop_ro("test", [](const data::Splits& s) { return s.test; })

@@ -49,7 +49,7 @@ def program(page: str, kind: str = "python") -> List[Step]:
             steps[-1] = steps[-1]._replace(printed=text)
             open_step = False
         else:
-            open_step = False
+            open_step = open_step and block.below  # the same in another language: what follows is what both print
     return steps
 
 

@@ -54,6 +54,17 @@ def dataset(x: Any, y: Any = None, name: str = "arrays", classes: Sequence[str] 
     return _core._dataset_of_object(x, name, list(classes))
 
 
+def whole(samples: Any) -> Tuple[Tensor, Tensor]:
+    """All samples at once, read by all threads: inputs [N, …] and targets [N, …].
+
+    >>> from varve import data
+    >>> x, y = data.whole(data.digits(train=20, test=10).train)
+    >>> x.shape, y.shape
+    ((20, 28, 28, 1), (20,))
+    """
+    return _core._whole(dataset(samples))
+
+
 def _map(self: Dataset, *transforms: Any, **named: Any) -> Dataset:
     """Transforms by name, done to every sample that is read: `train.map("flip", crop={"padding": 4})`."""
     wanted: List[Tuple[str, List[Tuple[str, float]]]] = [(each, []) for each in transforms]

@@ -7,11 +7,14 @@ own is a class with `forward(self, x, train=False)`; layers and parameters that 
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _core
 from ._core import Tensor, Variable
 
+# Dropout's counter, and what stateful recurrent layers carry from batch to batch.
+_OF_A_RUN = re.compile(r"counter|[hc]_l\d+(_reverse)?")
 _SPELLED = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
 
 
@@ -63,8 +66,12 @@ class Module(_core.Module):
 
 
 def _state_dict(self: _core.Module) -> Dict[str, Tensor]:
-    """All variables by path, as tensors."""
-    return {path: variable.value() for path, variable, _ in self._variables()}
+    """Weights and statistics by path, as tensors: what `save` writes. Counters and carried states are a run's."""
+    return {
+        path: variable.value()
+        for path, variable, parameter in self._variables()
+        if parameter or not _OF_A_RUN.fullmatch(path.rpartition(".")[2])
+    }
 
 
 def _named_parameters(self: _core.Module) -> List[Tuple[str, Variable]]:
