@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from . import _core
+from ._modules import remember
 
 
 class Entry(NamedTuple):
@@ -23,7 +24,7 @@ def entries() -> List[Entry]:
 
 def make(name: str, **sizes: float) -> _core.Module:
     """A network of the zoo, not built yet."""
-    return _core._zoo_make(name, {key: float(value) for key, value in sizes.items()})
+    return remember(_core._zoo_make(name, {key: float(value) for key, value in sizes.items()}), make, name, **sizes)
 
 
 def __getattr__(name: str) -> Any:
