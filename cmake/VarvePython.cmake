@@ -20,5 +20,7 @@ set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
                       LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/varve")
 install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python)
 if(TARGET varve_cli)
-  install(TARGETS varve_cli RUNTIME DESTINATION varve/bin COMPONENT python)
+  install(TARGETS varve_cli varve_bench_cli RUNTIME DESTINATION varve/bin COMPONENT python)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/adapters/" DESTINATION "varve/${CMAKE_INSTALL_DATADIR}/varve/adapters"
+          COMPONENT python FILES_MATCHING PATTERN "*.py" PATTERN "*.txt")
 endif()

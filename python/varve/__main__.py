@@ -1,5 +1,7 @@
 """The command line: `python -m varve` is `varve`."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -9,6 +11,9 @@ def main() -> None:
     program = os.path.join(here, "bin", "varve")
     if not os.path.exists(program):
         sys.exit(f"varve: the command is not part of this build of the package: {program} is missing")
+    # `varve bench` measures the package in the Python that it was started from. Taking the place of this process leaves
+    # signals and exit codes to the command.
+    os.environ.setdefault("VARVE_PYTHON", sys.executable)
     os.execv(program, [program, *sys.argv[1:]])
 
 
