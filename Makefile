@@ -15,7 +15,8 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples cuda docs site test test-pages test-python wheel test-full test-slow test-asan test-no-onednn \
+.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-python-asan wheel \
+        wheel-cuda test-wheel deb test-deb test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
 help:
@@ -28,7 +29,9 @@ help:
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
 	@echo '  make test-pages    the tests of pages, in a browser'
 	@echo '  make test-python   the Python package and its tests (build tools from PyPI)'
-	@echo '  make wheel         the Python package as a wheel: build/wheel/'
+	@echo '  make wheel         the Python package as a wheel: build/wheel/; test-wheel installs and uses it'
+	@echo '  make wheel-cuda    its CUDA backend as a second wheel: build/wheel-cuda/'
+	@echo '  make deb           Debian packages of the command, library and headers: build/deb/; test-deb tries them'
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
@@ -86,6 +89,24 @@ test-python:
 wheel:
 	@tools/setup python
 	@tools/wheel
+
+wheel-cuda: cuda
+	@tools/setup python
+	@tools/wheel-cuda
+
+test-wheel:
+	@tools/setup packages
+	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
+	@tools/test-wheel
+
+deb:
+	@tools/setup packages
+	@JOBS=$(JOBS) tools/deb
+
+test-deb:
+	@tools/setup packages
+	@[ -n "$$(ls build/deb/varve_*.deb 2> /dev/null)" ] || JOBS=$(JOBS) tools/deb
+	@tools/test-deb
 
 test-pages:
 	@tools/setup pages
