@@ -16,7 +16,7 @@ export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo examples cuda docs site test test-pages test-python test-python-asan wheel \
-        wheel-cuda test-wheel deb test-deb test-full test-slow test-asan test-no-onednn \
+        wheel-cuda test-wheel test-wheel-cuda deb test-deb test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
 help:
@@ -30,7 +30,7 @@ help:
 	@echo '  make test-pages    the tests of pages, in a browser'
 	@echo '  make test-python   the Python package and its tests (build tools from PyPI)'
 	@echo '  make wheel         the Python package as a wheel: build/wheel/; test-wheel installs and uses it'
-	@echo '  make wheel-cuda    its CUDA backend as a second wheel: build/wheel-cuda/'
+	@echo '  make wheel-cuda    its CUDA backend as a second wheel: build/wheel-cuda/; test-wheel-cuda tries it'
 	@echo '  make deb           Debian packages of the command, library and headers: build/deb/; test-deb tries them'
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
@@ -99,11 +99,21 @@ test-wheel:
 	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
 	@tools/test-wheel
 
+test-wheel-cuda: wheel-cuda
+	@$(call configure,dev,build,,ON)
+	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
+	@JOBS=$(JOBS) tools/test-wheel-cuda
+
 deb:
 	@tools/setup packages
 	@JOBS=$(JOBS) tools/deb
 
-test-deb:
+test-test-wheel-cuda: wheel-cuda
+	@$(call configure,dev,build,,ON)
+	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
+	@JOBS=$(JOBS) tools/test-wheel-cuda
+
+deb:
 	@tools/setup packages
 	@[ -n "$$(ls build/deb/varve_*.deb 2> /dev/null)" ] || JOBS=$(JOBS) tools/deb
 	@tools/test-deb

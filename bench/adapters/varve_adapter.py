@@ -113,8 +113,8 @@ class VarvePython(common.Peer):
     def value(self, loss: vv.Tensor) -> float:
         return float(loss.item())
 
-    def wait(self, handle: vv.Tensor | None) -> None:
-        if handle is not None:
+    def wait(self, handle: Any) -> None:
+        if isinstance(handle, vv.Tensor):
             handle.eval()
         vv.synchronize(self.request.device)
 

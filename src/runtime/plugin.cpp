@@ -55,9 +55,9 @@ void* load(const std::vector<std::string>& paths) {
                       "them (in Python: pip install nvidia-cuda-nvrtc nvidia-cublas nvidia-cudnn-cu13), or name their "
                       "folders in LD_LIBRARY_PATH."));
   }
-  std::string looked;
-  for (const std::string& path : paths) looked += (looked.empty() ? "" : ", ") + path;
-  throw Error(cat("device 'cuda' needs ", kLibrary, ", which was not found (looked at ", looked,
+  // Of a list of places, the first ones say enough.
+  const std::string more = paths.size() > 1 ? cat(" and ", paths.size() - 1, " places near it") : "";
+  throw Error(cat("device 'cuda' needs ", kLibrary, ", which was not found (looked at ", paths.front(), more,
                   "). In Python, the package varve-dl-cuda13 brings it; else build Varve where the CUDA toolkit 13 and "
                   "cuDNN 9 are installed (make cuda), set VARVE_CUDA_LIBRARY to the library, or use device=cpu."));
 }
