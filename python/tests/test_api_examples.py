@@ -113,7 +113,7 @@ def test_objects_generators_arrays_and_tables_train_as_they_are():
 
 
 def test_a_table_of_pandas_trains():
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: tools/test-python --neighbours")
     table = pandas.DataFrame({"area": [50.0, 100, 150, 80], "rooms": [1, 2, 3, 2], "price": [150.0, 300, 400, 200]})
     model = nn.Sequential(nn.Dense(1))
     assert len(model.fit(data.dataset(table, "price"), loss="mse", epochs=1, verbosity="quiet").epochs) == 1
