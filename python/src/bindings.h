@@ -39,6 +39,8 @@ Tensor copy_array(nb::handle array);
 
 void bind_tensor(nb::module_& m);
 void bind_ops(nb::module_& m);
+void bind_own(nb::module_& m);
+void bind_io(nb::module_& m);
 void bind_functions(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_train(nb::module_& m);
