@@ -43,6 +43,8 @@ void bind_own(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_functions(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_zoo(nb::module_& m);
+void bind_optim(nb::module_& m);
 void bind_train(nb::module_& m);
 void bind_data(nb::module_& m);
 

@@ -31,6 +31,8 @@ NB_MODULE(_core, m) {
   export_names(m);
   bind_nn(m);
   bind_data(m);
+  bind_zoo(m);
+  bind_optim(m);
   bind_train(m);
 }
 

@@ -142,16 +142,6 @@ void bind_nn(nb::module_& m) {
         return nn::init::by_name(name)(to_shape(shape), {}, {.seed = seed, .stream = stream});
       },
       "name"_a, "shape"_a, "seed"_a = 0, "stream"_a = "");
-  m.def("_zoo", [] {
-    nb::list all;
-    for (const zoo::Entry& entry : zoo::entries())
-      all.append(nb::make_tuple(entry.name, entry.doc,
-                                std::vector<std::int64_t>(entry.input.begin(), entry.input.end()), entry.dtype,
-                                entry.classes, entry.parameters));
-    return all;
-  });
-  m.def("_zoo_make",
-        [](const std::string& name, const std::map<std::string, double>& sizes) { return zoo::make(name, sizes); });
   m.def("_load_network", [](const std::string& path) -> Layer { return nn::layer(nn::load_network(path).network); });
   m.def("_save_safetensors", [](const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                                 const std::map<std::string, std::string>& metadata) {

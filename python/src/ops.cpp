@@ -4,7 +4,6 @@
 namespace varve::python {
 
 void bind_ops(nb::module_& m) {
-  bind_elementwise(m);
   bind_reductions(m);
   bind_creation(m);
   bind_shapes(m);
@@ -14,6 +13,7 @@ void bind_ops(nb::module_& m) {
   bind_losses(m);
   bind_recurrence(m);
   bind_updates(m);
+  bind_elementwise(m);  // those of the table that have no function of their own
   m.def("_operators", [] {
     nb::list names;
     for (const OpRecord* record : operators())

@@ -99,7 +99,7 @@ void bind_losses(nb::module_& m) {
      "a"_a, "b"_a, "delta"_a = 1.0, reduction_named);
   op(m, "kl_div", kl_div, R"(target · (log target - log_p), of log-probabilities and probabilities.
 
->>> vv.kl_div(vv.log(vv.tensor([0.5, 0.5])), vv.tensor([0.5, 0.5])).item()
+>>> vv.kl_div(vv.log(vv.tensor([[0.5, 0.5]])), vv.tensor([[0.5, 0.5]])).item()
 0.0)",
      "log_p"_a, "target"_a, reduction_named);
 }

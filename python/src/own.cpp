@@ -47,7 +47,7 @@ void bind_symbols(nb::module_& m) {
 Arithmetic, comparisons and varve's elementwise functions make larger ones; vv.where(condition, a, b) chooses.
 
 >>> vv.elementwise(lambda x: x * vv.sigmoid(2 * x), name="swish2").formula
-'x0 / (1 + exp(-2 * x0))')");
+'x0 * sigmoid(2 * x0)')");
   using expr::operator+, expr::operator-, expr::operator*, expr::operator/;
   bind_two(c, "__add__", "__radd__", [](Expr a, Expr b) { return a + b; });
   bind_two(c, "__sub__", "__rsub__", [](Expr a, Expr b) { return a - b; });

@@ -1,0 +1,25 @@
+"""Networks of the zoo as functions. Type checkers read _networks.pyi, which tools/python-stubs writes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+from . import _core
+
+__all__: List[str] = []
+
+
+def _maker(name: str, python: str, doc: str, sizes: List[str]) -> Callable[..., Any]:
+    def maker(**given: float) -> Any:
+        return _core._zoo_make(name, {key: float(value) for key, value in given.items()})
+
+    maker.__name__ = maker.__qualname__ = python
+    maker.__module__ = "varve.zoo"
+    maker.__doc__ = f"{doc}\n\nSizes: {', '.join(['classes', *sizes])}.\n\n>>> zoo.{python}().built\nFalse"
+    __all__.append(python)
+    return maker
+
+
+for _entry in _core._zoo():
+    _python = _entry[0].replace("-", "_").replace(".", "_")
+    globals()[_python] = _maker(_entry[0], _python, _entry[1], _entry[8])
