@@ -32,9 +32,7 @@ using Two = Expr (*)(Expr, Expr);
 void bind_two(nb::class_<Expr>& c, const char* name, const char* reversed, Two f) {
   c.def(
       name, [f](const Expr& a, nb::handle b) { return f(a, symbol(b)); }, nb::is_operator(),
-      nb::sig(("def " + std::string(name) + "(self, other: Expr | float) -> Expr" +
-               (std::string(name) == "__eq__" || std::string(name) == "__ne__" ? "  # type: ignore[override]" : ""))
-                  .c_str()));
+      nb::sig(("def " + std::string(name) + "(self, other: Expr | float) -> Expr").c_str()));
   if (reversed)
     c.def(
         reversed, [f](const Expr& b, nb::handle a) { return f(symbol(a), b); }, nb::is_operator(),

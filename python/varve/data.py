@@ -6,6 +6,11 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._sets import *  # data sets by name
+
 from ._core import Dataset, Splits, Tensor, transform_names
 
 

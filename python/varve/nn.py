@@ -10,6 +10,11 @@ import inspect
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._layers import *  # what the library's table makes
+
 from ._core import Tensor, Variable
 
 _SPELLED = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}

@@ -82,8 +82,11 @@ def contrastive_divergence(
     return _core._contrastive_divergence(rbm, x, seed, stream, counter)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"varve.zoo has no network {name!r}; varve.zoo.entries() lists them")
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know the names
+
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(f"varve.zoo has no network {name!r}; varve.zoo.entries() lists them")
 
 
 def __dir__() -> List[str]:
