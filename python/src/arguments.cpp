@@ -112,6 +112,7 @@ Tensor to_tensor(nb::handle value, const Where& where) {
   if (value.is_none() || is_text(value) || PyType_Check(value.ptr()) || PyDict_Check(value.ptr()) ||
       PySet_Check(value.ptr()))
     wrong_kind(where, "a tensor, an array or a number", value);
+  if (PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr())) return varve::tensor(to_integer(value, where));
   return to_tensor(value);
 }
 

@@ -118,7 +118,7 @@ struct Result<std::tuple<A, B, C>> {
   }
 };
 
-namespace detail {
+namespace binding {
 
 template <class F>
 struct Call : Call<decltype(&F::operator())> {};
@@ -175,19 +175,19 @@ void def(nb::module_& m, const char* name, F f, const char* doc, R (*)(A...), st
       name,
       [f, where](Handle<I>... given) -> R {
         std::tuple<std::decay_t<A>...> values{From<std::decay_t<A>>::of(given, (*where)[I])...};
-        const nb::gil_scoped_release release;
+        const Unlocked meanwhile;
         return std::apply(f, values);
       },
       accepts_none(named)..., nb::sig(signature.c_str()), doc);
 }
 
-}  // namespace detail
+}  // namespace binding
 
 // f as a function of the module. It is called without the interpreter's lock.
 template <class F, class... Named>
 void op(nb::module_& m, const char* name, F f, const char* doc, const Named&... named) {
-  using Pointer = typename detail::Call<F>::Pointer;
-  python::detail::def(m, name, std::move(f), doc, Pointer{}, std::index_sequence_for<Named...>(), named...);
+  using Pointer = typename binding::Call<F>::Pointer;
+  binding::def(m, name, std::move(f), doc, Pointer{}, std::index_sequence_for<Named...>(), named...);
 }
 
 }  // namespace varve::python

@@ -14,6 +14,8 @@
 
 #include <varve/varve.h>
 
+#include "lock.h"
+
 namespace varve::python {
 
 namespace nb = nanobind;
@@ -22,7 +24,7 @@ using namespace nb::literals;
 // The interpreter's lock is given back while the library works: it may compute, and it takes locks of its own.
 template <class F>
 auto unlocked(F f) {
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked_meanwhile;
   return f();
 }
 

@@ -26,7 +26,7 @@ struct Traced {
 class Compiled {
  public:
   Compiled(nb::object f, CompileOptions options) : traced_(std::make_shared<Traced>(Traced{std::move(f)})) {
-    fn_ = varve::detail::compile([traced = traced_](const Tensors& args) { return (*traced)(args); },
+    fn_ = detail::compile([traced = traced_](const Tensors& args) { return (*traced)(args); },
                                  std::move(options));
   }
   // The library may keep the program, and with it `traced`, a little longer: the Python object goes here.
@@ -57,19 +57,19 @@ class Compiled {
     });
   }
   std::int64_t peak_bytes(const Tensors& args) {
-    return unlocked([&] { return varve::detail::peak_bytes(*fn_, args); });
+    return unlocked([&] { return detail::peak_bytes(*fn_, args); });
   }
   std::string text(const Tensors& args) {
-    return unlocked([&] { return varve::detail::text(*fn_, args); });
+    return unlocked([&] { return detail::text(*fn_, args); });
   }
   std::string graphviz(const Tensors& args) {
-    return unlocked([&] { return varve::detail::graphviz(*fn_, args); });
+    return unlocked([&] { return detail::graphviz(*fn_, args); });
   }
   Profile profile(const Tensors& args, int repeats) {
-    return unlocked([&] { return varve::detail::profile(*fn_, args, repeats); });
+    return unlocked([&] { return detail::profile(*fn_, args, repeats); });
   }
   std::size_t programs() {
-    return unlocked([&] { return varve::detail::programs(*fn_); });
+    return unlocked([&] { return detail::programs(*fn_); });
   }
 
  private:
@@ -83,11 +83,11 @@ class Compiled {
       pointers = many.data();
     }
     for (std::size_t i = 0; i < args.size(); ++i) pointers[i] = &args[i];
-    varve::detail::call(*fn_, pointers, args.size(), results);
+    detail::call(*fn_, pointers, args.size(), results);
   }
 
   std::shared_ptr<Traced> traced_;
-  std::shared_ptr<varve::detail::CompiledFn> fn_;
+  std::shared_ptr<detail::CompiledFn> fn_;
 };
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -189,7 +189,7 @@ void bind_scopes(nb::module_& m) {
 void bind_gradients(nb::module_& m) {
   m.def("_value_and_grads", [](const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs) {
     return unlocked([&] {
-      varve::detail::ValueAndGrads r = varve::detail::value_and_grads(f, inputs);
+      detail::ValueAndGrads r = detail::value_and_grads(f, inputs);
       return std::pair(r.value, r.grads);
     });
   });
@@ -239,6 +239,25 @@ void bind_functions(nb::module_& m) {
 >>> vv.bytes(12100000)
 '12.1 MB')",
       "count"_a);
+  op(
+      m, "size_of", [](DType dtype) { return size_of(dtype); }, "The bytes of one element.\n\n>>> vv.size_of(\"bf16\")\n2",
+      "dtype"_a);
+  op(
+      m, "is_floating", [](DType dtype) { return is_floating(dtype); },
+      "Whether an element type holds fractions.\n\n>>> vv.is_floating(vv.bf16)\nTrue", "dtype"_a);
+  op(
+      m, "is_integer", [](DType dtype) { return is_integer(dtype); },
+      "Whether an element type holds integers; bool is neither.\n\n>>> vv.is_integer(\"u8\")\nTrue", "dtype"_a);
+  op(m, "promote", promote, R"(The type of `a op b`: floating beats integer beats bool, and within a kind the wider one.
+
+>>> vv.promote("f16", "bf16"), vv.promote("i32", "f16")
+(varve.f32, varve.f16))",
+     "a"_a, "b"_a);
+  op(m, "has_own_memory", has_own_memory, R"(Whether a device ("": the current one) reads memory of its own, as a GPU does.
+
+>>> vv.has_own_memory("cpu")
+False)",
+     "device"_a = "");
   m.def(
       "cost",
       [](nb::handle output, nb::handle start) {

@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError).doc() =
       "Memory that is not there, of the processor or of a device. A MemoryError; a smaller batch can go on.\n\n"
       ">>> issubclass(vv.OutOfMemory, MemoryError)\nTrue";
+  bind_lock(m);
   bind_tensor(m);
   bind_ops(m);
   bind_own(m);

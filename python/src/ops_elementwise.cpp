@@ -63,7 +63,7 @@ nb::object called(const OpDef& op, const std::vector<Where>& where, H... given) 
   std::size_t i = 0;
   const std::array<Operand, sizeof...(H)> in{to_operand(given, where[i++])...};
   const auto record = [&] {
-    const nb::gil_scoped_release release;
+    const Unlocked meanwhile;
     return std::apply([&](const auto&... operand) { return op(operand...); }, in);
   };
   return nb::cast(record());

@@ -201,7 +201,7 @@ void bind_optim(nb::module_& m) {
           [](optim::Average* self, nb::handle parameters, nb::handle decay) {
             const std::vector<Variable> all = to_variables(parameters, {"Average", "parameters", false});
             const double share = to_number(decay, {"Average", "decay", false});
-            const nb::gil_scoped_release release;
+            const Unlocked meanwhile;
             new (self) optim::Average(all, share);
           },
           "parameters"_a.none(), "decay"_a = 0.999,

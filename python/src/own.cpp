@@ -191,7 +191,7 @@ KernelFn kernel_of(const std::string& name, nb::handle function) {
     const nb::gil_scoped_acquire lock;
     nb::list arrays;
     for (const KernelView& view : call.in)
-      arrays.append(nb::cast(varve::detail::from_bytes(view.data, view.type)).attr("numpy")());
+      arrays.append(nb::cast(detail::from_bytes(view.data, view.type)).attr("numpy")());
     const nb::object result = f.get()(*arrays, **keywords(call.attrs));
     const bool many = nb::isinstance<nb::list>(result) || nb::isinstance<nb::tuple>(result);
     const nb::object results = many ? result : nb::object(nb::make_tuple(result));

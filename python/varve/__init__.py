@@ -39,6 +39,9 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from . import _core
+
+_core._refuse_other_interpreters()
+
 from ._core import *
 from ._core import __version__
 from . import _tensor
