@@ -136,7 +136,8 @@ Operand to_operand(nb::handle value, const Where& where) {
 
 DType to_dtype(nb::handle value, const Where& where) {
   constexpr const char* kExpected = "an element type such as varve.f32, \"f32\" or numpy.float32";
-  if (value.is_none()) wrong_kind(where, kExpected, value);
+  if (nb::isinstance<DType>(value)) return nb::cast<DType>(value);
+  if (value.is_none() || PyLong_Check(value.ptr())) wrong_kind(where, kExpected, value);
   try {
     return to_dtype(value);
   } catch (nb::python_error& raised) {

@@ -106,8 +106,7 @@ ResultType to_result(const std::string& name) {
 
 Attr to_attr(const std::string& key, nb::handle value) {
   if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
-  DType dtype{};
-  if (nb::try_cast<DType>(value, dtype)) return dtype;
+  if (nb::isinstance<DType>(value)) return nb::cast<DType>(value);
   const Where where{"an operator", key.c_str(), false};
   if (PyIndex_Check(value.ptr()) && !PySequence_Check(value.ptr())) return to_integer(value, where);
   if (PyFloat_Check(value.ptr())) return nb::cast<double>(value);

@@ -6,6 +6,7 @@ a tensor stood, (kind, type, names, parts) for what holds others, (VALUE, type, 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Hashable, Iterator, List, Optional, Tuple
 
 from ._core import Tensor, Variable
@@ -30,7 +31,8 @@ def take(nest: Any, leaves: List[Tensor]) -> Hashable:
         leaves.append(_tensor(nest))
         return LEAF
     if isinstance(nest, dict):
-        rebuilt = kind if kind.__init__ is dict.__init__ else dict  # a class with a constructor of its own: a dict
+        plain = kind.__init__ in (dict.__init__, OrderedDict.__init__)
+        rebuilt = kind if plain else dict  # a class with a constructor of its own: a dict
         return (_DICT, rebuilt, tuple(nest), tuple([take(part, leaves) for part in nest.values()]))
     if isinstance(nest, (list, tuple)):
         parts = tuple([take(part, leaves) for part in nest])
