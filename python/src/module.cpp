@@ -28,6 +28,7 @@ NB_MODULE(_core, m) {
   bind_ops(m);
   bind_own(m);
   bind_functions(m);
+  bind_nests(m);
   bind_io(m);
   export_names(m);
   bind_nn(m);

@@ -36,8 +36,6 @@ help(varve.nn), help(varve.data), help(varve.matmul) go on from here. Every exam
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
-
 from . import _core
 
 _core._refuse_other_interpreters()
@@ -50,6 +48,10 @@ from ._functions import Compiled, checkpoint, compile, custom_vjp, grad, gradien
 from ._own import add_kernel, define, elementwise
 from . import data, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Dict, List
 
 __all__ = [
     "arange", "asarray", "from_dlpack", "load", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",

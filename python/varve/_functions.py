@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Generic, Hashable, List, Optional, Sequence, Tuple, TypeVar, Union, cast, overload
 
 from . import _core
 from ._core import Profile, Tensor, Variable
-from ._nests import LEAF, flatten, only_tensors, unflatten
+from ._nests import LEAF, flatten, only_tensors, take, unflatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence, Tuple, TypeVar, Union, overload
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    Argnums = Union[int, Sequence[int]]
+else:
+
+    def overload(function):
+        return function
+
 
 __all__ = ["grad", "value_and_grad", "gradients", "vjp", "checkpoint", "custom_vjp", "scan", "compile", "Compiled"]
 
 _MOST_STRUCTURES = 16
-F = TypeVar("F", bound=Callable[..., Any])
-Argnums = Union[int, Sequence[int]]
-
 
 def _scalar(value: Any, function: Any) -> Tensor:
     """What a differentiated function returned, as a tensor."""
@@ -75,7 +82,7 @@ def value_and_grad(
         value, slopes = _core._value_and_variable_grads(lambda: scalar(function()), wanted)
         return ((value, aux[0]) if has_aux else value), slopes
     one = isinstance(argnums, int)
-    places = (cast(int, argnums),) if one else tuple(cast(Sequence[int], argnums))
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(function)
     def both(*args: Any, **options: Any) -> Tuple[Any, Any]:
@@ -199,7 +206,7 @@ def checkpoint(function: F) -> F:
         outputs = _core._checkpoint(flat, leaves)
         return unflatten(flat.out, outputs)
 
-    return cast(F, recomputed)
+    return recomputed  # type: ignore[return-value]
 
 
 def custom_vjp(function: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -307,7 +314,7 @@ class _Traced:
         return outs
 
 
-class Compiled(Generic[F]):
+class Compiled:
     """A compiled function: call it like the function.
 
     One program for each structure, shape and type of the arguments, bounded in number. Tensors, arrays and floats are
@@ -319,14 +326,14 @@ class Compiled(Generic[F]):
     [0.5, 1.0]
     """
 
-    def __init__(self, function: F, device: str = "", name: str = "", tf32: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], device: str = "", name: str = "", tf32: bool = False) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._options = (device, name or getattr(function, "__name__", "program"), tf32)
-        self._made: "OrderedDict[Hashable, Tuple[Any, _Results]]" = OrderedDict()
-        self._bound: Dict[int, Tuple[Any, "Compiled[Any]"]] = {}
+        self._made: OrderedDict[Hashable, Tuple[_core._Compiled, _Results]] = OrderedDict()
+        self._bound: Dict[int, Tuple[Any, Compiled]] = {}
 
-    def _program(self, args: Any, options: Any) -> Tuple[Any, _Results, List[Tensor]]:
+    def _program(self, args: Any, options: Any) -> Tuple[_core._Compiled, _Results, List[Tensor]]:
         leaves: List[Tensor]
         key: Hashable
         for arg in args:
@@ -354,18 +361,20 @@ class Compiled(Generic[F]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else _Method(self._for(instance), instance)
 
-    def _for(self, instance: Any) -> "Compiled[Any]":
+    def _for(self, instance: Any) -> Compiled:
         """The programs of one instance, which live as long as it does."""
         known = self._bound.get(id(instance))
         if known is not None and known[0]() is instance:
             return known[1]
+        import weakref
+
         bound_to, function, place, table = _reference(instance), self._function, id(instance), self._bound
 
         @functools.wraps(function)
         def method(*args: Any, **options: Any) -> Any:
             return function(bound_to(), *args, **options)
 
-        made: "Compiled[Any]" = Compiled(method, *self._options)
+        made: Compiled = Compiled(method, *self._options)
         if isinstance(bound_to, weakref.ref):
             weakref.finalize(instance, table.pop, place, None).atexit = False
             table[place] = (bound_to, made)
@@ -378,7 +387,7 @@ class Compiled(Generic[F]):
         True
         """
         program, _, leaves = self._program(args, options)
-        return cast(int, program.peak_bytes(leaves))
+        return program.peak_bytes(leaves)
 
     def text(self, *args: Any, **options: Any) -> str:
         """The graph as compiled, which kernel computes what, and why others refused.
@@ -387,7 +396,7 @@ class Compiled(Generic[F]):
         True
         """
         program, _, leaves = self._program(args, options)
-        return cast(str, program.text(leaves))
+        return program.text(leaves)
 
     def graphviz(self, *args: Any, **options: Any) -> str:
         """The graph as compiled, for `dot`.
@@ -396,7 +405,7 @@ class Compiled(Generic[F]):
         True
         """
         program, _, leaves = self._program(args, options)
-        return cast(str, program.graphviz(leaves))
+        return program.graphviz(leaves)
 
     def profile(self, *args: Any, repeats: int = 10, **options: Any) -> Profile:
         """Runs the program `repeats` times and times every kernel; variables are updated as in any other call.
@@ -405,7 +414,7 @@ class Compiled(Generic[F]):
         True
         """
         program, _, leaves = self._program(args, options)
-        return cast(Profile, program.profile(leaves, repeats))
+        return program.profile(leaves, repeats)
 
     def programs(self) -> int:
         """How many programs there are.
@@ -418,6 +427,8 @@ class Compiled(Generic[F]):
 
 
 def _reference(instance: Any) -> Callable[[], Any]:
+    import weakref  # slow to import
+
     try:
         return weakref.ref(instance)
     except TypeError:
@@ -429,7 +440,7 @@ class _Method:
 
     __slots__ = ("_compiled", "__self__")
 
-    def __init__(self, compiled: Compiled[Any], instance: Any) -> None:
+    def __init__(self, compiled: Compiled, instance: Any) -> None:
         self._compiled, self.__self__ = compiled, instance
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -440,11 +451,11 @@ class _Method:
 
 
 @overload
-def compile(function: F, *, device: str = "", name: str = "", tf32: bool = False) -> Compiled[F]: ...
+def compile(function: F, *, device: str = "", name: str = "", tf32: bool = False) -> Compiled: ...
 @overload
 def compile(
     function: None = None, *, device: str = "", name: str = "", tf32: bool = False
-) -> Callable[[F], Compiled[F]]: ...
+) -> Callable[[F], Compiled]: ...
 def compile(function: Any = None, *, device: str = "", name: str = "", tf32: bool = False) -> Any:
     """A function of tensors, with the variables it reads and assigns, as one program.
 

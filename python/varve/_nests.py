@@ -7,10 +7,13 @@ a tensor stood, (kind, type, names, parts) for what holds others, (VALUE, type, 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Hashable, Iterator, List, Optional, Tuple
 
-from ._core import Tensor, Variable
+from ._core import Tensor, Variable, _take
 from ._core import tensor as _tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Hashable, Iterator, List, Optional, Tuple
 
 LEAF: Hashable = None
 _SEQUENCE, _NAMED, _DICT, _DATACLASS, _VALUE = range(5)
@@ -21,15 +24,13 @@ def take(nest: Any, leaves: List[Tensor]) -> Hashable:
 
     Tensors, variables, arrays and floats are leaves; every other value is part of the structure.
     """
+    structure: Hashable = _take(nest, leaves, _take_other)
+    return structure
+
+
+def _take_other(nest: Any, leaves: List[Tensor]) -> Hashable:
+    """What the module's own code (nests.cpp) does not know: it takes plain tuples, lists, dicts and numbers."""
     kind = type(nest)
-    if kind is Tensor:
-        leaves.append(nest)
-        return LEAF
-    if kind is tuple or kind is list:
-        return (_SEQUENCE, kind, tuple([take(part, leaves) for part in nest]))
-    if kind is float or kind is Variable:
-        leaves.append(_tensor(nest))
-        return LEAF
     if isinstance(nest, dict):
         plain = kind.__init__ in (dict.__init__, OrderedDict.__init__)
         rebuilt = kind if plain else dict  # a class with a constructor of its own: a dict
@@ -37,8 +38,6 @@ def take(nest: Any, leaves: List[Tensor]) -> Hashable:
     if isinstance(nest, (list, tuple)):
         parts = tuple([take(part, leaves) for part in nest])
         return (_NAMED if hasattr(nest, "_fields") else _SEQUENCE, kind, parts)
-    if kind is int or kind is bool or kind is str or nest is None:
-        return (_VALUE, kind, nest)
     if isinstance(nest, (Tensor, Variable, float)) or hasattr(kind, "__array__") or hasattr(kind, "__dlpack__"):
         leaves.append(nest if isinstance(nest, Tensor) else _tensor(nest))
         return LEAF

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
-
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, List
 
 __all__: List[str] = []
 
@@ -21,5 +23,5 @@ def _maker(name: str, python: str, doc: str, sizes: List[str]) -> Callable[..., 
 
 
 for _entry in _core._zoo():
-    _python = _entry[0].replace("-", "_").replace(".", "_")
-    globals()[_python] = _maker(_entry[0], _python, _entry[1], _entry[8])
+    _python = _entry.name.replace("-", "_").replace(".", "_")
+    globals()[_python] = _maker(_entry.name, _python, _entry.doc, _entry.sizes)

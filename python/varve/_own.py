@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional
-
 from . import _core
 from ._core import Expr, Operator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, List, Optional
 
 __all__ = ["elementwise", "define", "add_kernel"]
 

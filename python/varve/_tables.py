@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
-
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, Dict, List
 
 _SPELLED = {"sgd": "SGD", "adamw": "AdamW"}
 __all__: List[str] = []

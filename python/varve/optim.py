@@ -15,13 +15,15 @@ Of your own: `optim.own(update)` is an optimiser, `optim.Schedule("name", factor
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence
-
 from . import _core
 from ._core import Average, BoundOptimizer, Optimizer, Schedule
 from ._tables import *
 
 from . import _tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, List, Sequence
 
 __all__ = ["Average", "BoundOptimizer", "Optimizer", "Schedule", "milestones", "own"]
 __all__ += _tables.__all__

@@ -10,34 +10,18 @@ Each is made of the layers of varve.nn, and can be trained, frozen, saved and lo
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple
-
 from . import _core
-from ._core import DType, Module, Tensor
+from ._core import Entry, Module, Tensor
 from ._networks import *
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, List
 
 from . import _networks
 
 __all__ = ["Entry", "contrastive_divergence", "entries", "find", "make"]
 __all__ += _networks.__all__
-
-
-class Entry(NamedTuple):
-    """A network of the zoo: its name, what it is, the input of a sample, and its published number of parameters.
-
-    >>> zoo.find("lenet5").input
-    [28, 28, 1]
-    """
-
-    name: str
-    doc: str
-    input: List[int]
-    dtype: DType
-    classes: int
-    parameters: int
-    smallest: List[int]
-    train: str
-    sizes: List[str]
 
 
 def entries() -> List[Entry]:
@@ -46,7 +30,7 @@ def entries() -> List[Entry]:
     >>> "resnet50" in [entry.name for entry in zoo.entries()]
     True
     """
-    return [Entry(*each) for each in _core._zoo()]
+    return _core._zoo()
 
 
 def find(name: str) -> Entry:
@@ -55,7 +39,7 @@ def find(name: str) -> Entry:
     >>> zoo.find("lenet5").classes
     10
     """
-    return Entry(*_core._zoo_find(name))
+    return _core._zoo_find(name)
 
 
 def make(name: str, **sizes: float) -> Module:
@@ -82,7 +66,6 @@ def contrastive_divergence(
     return _core._contrastive_divergence(rbm, x, seed, stream, counter)
 
 
-TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> Any:
