@@ -56,14 +56,6 @@ varve.i64)",
 ['b', 'w'])",
       "path"_a);
   op(
-      m, "load_metadata", [](const Path& path) { return load_safetensors_metadata(path.text); },
-      R"(The metadata of a safetensors file; its tensors are not read.
-
->>> vv.save("e.safetensors", {"w": vv.ones(2)}, {"made by": "me"})
->>> vv.load_metadata("e.safetensors")["made by"]
-'me')",
-      "path"_a);
-  op(
       m, "load_picture",
       [](const Path& path, std::int64_t channels) { return to_pixels(load_picture(path.text, static_cast<int>(channels))); },
       R"(A picture file (JPEG, PNG, WebP, GIF, BMP), upright, as u8 [height, width, channels].

@@ -25,6 +25,7 @@ NB_MODULE(_core, m) {
       ">>> issubclass(vv.OutOfMemory, MemoryError)\nTrue";
   bind_lock(m);
   bind_tensor(m);
+  bind_dlpack(m);
   bind_ops(m);
   bind_own(m);
   bind_functions(m);

@@ -43,7 +43,7 @@ _core._refuse_other_interpreters()
 from ._core import *
 from ._core import __version__
 from . import _tensor
-from ._create import arange, asarray, from_dlpack, load, save
+from ._create import arange, asarray, from_dlpack, load, load_metadata, save
 from ._functions import Compiled, checkpoint, compile, custom_vjp, grad, gradients, scan, value_and_grad, vjp
 from ._own import add_kernel, define, elementwise
 from . import data, nn, optim, train, zoo
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, Dict, List
 
 __all__ = [
-    "arange", "asarray", "from_dlpack", "load", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",
+    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",
     "gradients", "scan", "value_and_grad", "vjp", "add_kernel", "define", "elementwise", "data", "nn", "optim", "train",
     "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
 ]  # fmt: skip
