@@ -13,7 +13,9 @@ __all__: List[str] = []
 
 def _maker(name: str, python: str, doc: str, sizes: List[str]) -> Callable[..., Any]:
     def maker(**given: float) -> Any:
-        return _core._zoo_make(name, {key: float(value) for key, value in given.items()})
+        from .zoo import make
+
+        return make(name, **given)
 
     maker.__name__ = maker.__qualname__ = python
     maker.__module__ = "varve.zoo"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from . import _core
 from ._core import Entry, Module, Tensor
+from ._modules import remember
 from ._networks import *
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ def make(name: str, **sizes: float) -> Module:
     >>> zoo.make("lenet5", classes=26).built
     False
     """
-    return _core._zoo_make(name, {key: float(value) for key, value in sizes.items()})
+    return remember(_core._zoo_make(name, {key: float(value) for key, value in sizes.items()}), make, name, **sizes)
 
 
 def contrastive_divergence(

@@ -202,6 +202,7 @@ RunResult run(const Config& config, const RunOptions& options) {
   fitting.run = result.folder;
   fitting.resume = options.resume;
   fitting.verbosity = options.verbosity;
+  fitting.progress = options.progress;
   fitting.callbacks.push_back(std::make_shared<Started>(p, options));
   fitting.callbacks.insert(fitting.callbacks.end(), options.callbacks.begin(), options.callbacks.end());
   result.history = fit(*p.model, p.data.train, fitting);

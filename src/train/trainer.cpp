@@ -10,6 +10,7 @@
 #include "train/clock.h"
 #include "train/interrupt.h"
 #include "train/run_folder.h"
+#include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/memory.h"
 
@@ -80,7 +81,7 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   at_.loss = options_.loss.name;
   at_.history.monitor = options_.monitor;
   at_.history.run = options_.run;
-  progress_ = std::make_unique<ProgressLine>(options_.verbosity, options_.epochs, batches_);
+  progress_ = std::make_unique<ProgressLine>(options_.verbosity, options_.epochs, batches_, options_.progress);
   if (!options_.run.empty()) prepare_folder();
 }
 
@@ -272,11 +273,48 @@ void Trainer::tick() {
   at_.history.seconds += elapsed;
 }
 
+// False where the work was interrupted, in the middle of an epoch or of its validation.
 bool Trainer::train_epoch() {
   if (at_.step == 0) model_.reset_state();
   Totals totals(options_.metrics);
   totals.restore(at_.sums, at_.seen);
   epoch_seconds_ = 0;
+  try {
+    return train_epoch(totals);
+  } catch (const Interrupted&) {
+    return end_interrupted(totals);
+  }
+}
+
+// Between the batches of one step there is nothing to go on from: then the last checkpoint stands.
+bool Trainer::end_interrupted(Totals& totals) {
+  const bool whole = at_.step % options_.accumulate == 0 || at_.step == batches_;
+  if (whole) {
+    settle(totals);
+    save(&totals);
+  }
+  note_interrupt();
+  progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
+                  (options_.run.empty() ? ""
+                   : whole              ? "; saved, and can be resumed"
+                                        : "; can be resumed from its last checkpoint"));
+  return false;
+}
+
+// A callback that throws ends the run, which is saved first: hours of training must not go with a typing error.
+void Trainer::call_step_end(Totals& totals) {
+  try {
+    for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
+  } catch (...) {
+    if (at_.step % options_.accumulate == 0 || at_.step == batches_) {
+      totals.settle();
+      save(&totals);
+    }
+    throw;
+  }
+}
+
+bool Trainer::train_epoch(Totals& totals) {
   progress_->begin_epoch(epoch(), at_.step);
   data::Loader batches = loader();
   for (const data::Batch& batch : batches) {
@@ -286,24 +324,16 @@ bool Trainer::train_epoch() {
     } catch (const OutOfMemory&) {
       if (!held_ || began_) throw;  // later, gradients that were accumulated for a step would be lost
       let_data_go();
-      return train_epoch();
+      return train_epoch(totals);
     }
     began_ = true;
     if (folder_) folder_->keep();
     check_finite(totals);
     progress_->step(at_.step, totals.values());
-    for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
+    call_step_end(totals);
     if (!at_.history.stopped.empty()) break;
-    // Between the batches of one step there is nothing to go on from.
     if (!complete || at_.step == batches_) continue;
-    if (InterruptScope::asked()) {
-      settle(totals);
-      save(&totals);
-      note_interrupt();
-      progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
-                      (options_.run.empty() ? "" : "; saved, and can be resumed"));
-      return false;
-    }
+    if (InterruptScope::asked()) return end_interrupted(totals);
     if (save_due()) {
       settle(totals);
       save(&totals);
@@ -347,7 +377,12 @@ void Trainer::validate(Epoch& record) {
 void Trainer::end_epoch(const Totals& totals) {
   Epoch record{.epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate(), .values = totals.values()};
   if (average_) average_->swap();
-  validate(record);
+  try {
+    validate(record);
+  } catch (...) {
+    if (average_) average_->swap();
+    throw;
+  }
   tick();
   record.seconds = epoch_seconds_;
   at_.history.epochs.push_back(record);
@@ -361,10 +396,18 @@ void Trainer::end_epoch(const Totals& totals) {
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
   progress_->end_epoch(record.seconds, record.values);
-  for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
-  ++at_.epoch;
-  at_.step = 0;
-  save(nullptr);  // first: what can be made again must not cost what cannot
+  const auto advance = [&] {
+    ++at_.epoch;
+    at_.step = 0;
+    save(nullptr);
+  };
+  try {
+    for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
+  } catch (...) {
+    advance();
+    throw;
+  }
+  advance();  // first: what can be made again must not cost what cannot
   if (!options_.run.empty()) write_page(false);
 }
 
