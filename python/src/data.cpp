@@ -54,8 +54,8 @@ data::Transform python_transform(nb::handle function, bool moves) {
     const auto out = nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(result);
     if (out.ndim() != 3 || out.shape(0) != shape[0] || out.shape(1) != shape[1] || out.shape(2) != shape[2])
       throw Error("transform " + name + ": it gave an image of shape " +
-                  nb::cast<std::string>(nb::str(result.attr("shape"))) + ", the sample's is " +
-                  nb::cast<std::string>(nb::str(array.attr("shape"))) + ". map_samples may change shapes.");
+                  nb::cast<std::string>(nb::repr(result.attr("shape"))) + ", the sample's is " +
+                  nb::cast<std::string>(nb::repr(array.attr("shape"))) + ". map_samples may change shapes.");
     std::memcpy(image.pixels.data(), out.data(), image.pixels.size_bytes());
   };
   return {name, apply, {}, moves};

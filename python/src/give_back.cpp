@@ -24,7 +24,10 @@ int run_pending(void*) {
 }  // namespace
 
 GiveBack::~GiveBack() {
-  if (!release_ || !Py_IsInitialized()) return;
+  if (!Py_IsInitialized()) {  // too late for anything of Python's, its release among it
+    static_cast<void>(new std::function<void()>(std::move(release_)));
+    return;
+  }
   {
     const std::lock_guard lock(waiting().mutex);
     waiting().releases.push_back(std::move(release_));

@@ -1,4 +1,6 @@
 // Tensors and variables, and the way to and from NumPy and DLPack.
+#include <algorithm>
+
 #include "bindings.h"
 
 namespace varve::python {
@@ -70,6 +72,28 @@ const void* address_of(nb::handle array) {
   return reinterpret_cast<const void*>(nb::cast<std::uintptr_t>(nb::cast<nb::tuple>(place)[0]));
 }
 
+// An array of NumPy that is read as it lies, which is what a loop gives at each step: no attribute of it is asked for.
+using PlainArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+bool is_plain(nb::handle value, PlainArray& array, TensorType& type) {
+  // Of these classes and no others: masked arrays say more than their memory, and dates do not say what theirs is.
+  static const std::vector<PyObject*> classes = [] {
+    std::vector<PyObject*> all;
+    for (const char* name : {"ndarray", "float32", "float16", "int64", "int32", "int8", "uint8", "bool_"})
+      all.push_back(nb::object(numpy().attr(name)).release().ptr());
+    return all;
+  }();
+  if (std::find(classes.begin(), classes.end(), value.type().ptr()) == classes.end()) return false;
+  if (!nb::try_cast<PlainArray>(value, array, false)) return false;
+  const auto known = std::find_if(std::begin(kAllDTypes), std::end(kAllDTypes),
+                                  [&](DType dtype) { return array.dtype() == dlpack_type(dtype); });
+  if (known == std::end(kAllDTypes)) return false;
+  type.dtype = *known;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+    type.shape.push_back(static_cast<std::int64_t>(array.shape(axis)));
+  return reinterpret_cast<std::uintptr_t>(array.data()) % size_of(type.dtype) == 0;
+}
+
 // Reads on another thread's time: the lock is not held while the value is computed.
 const void* computed(const Tensor& tensor) {
   return unlocked([&] { return tensor.data(); });
@@ -116,6 +140,14 @@ nb::tuple shape_tuple(const Shape& shape) {
 }  // namespace
 
 Tensor share_array(nb::handle value, bool must_share) {
+  PlainArray plain;
+  TensorType plain_type;
+  if (is_plain(value, plain, plain_type)) {
+    give_back_now();
+    const void* const data = plain.data();
+    const auto owner = std::make_shared<GiveBack>([plain = std::move(plain)] {});
+    return from_memory(data, plain_type, [owner] {});
+  }
   const nb::object array = readable(value);
   if (must_share && !array.is(value) && !nb::cast<bool>(numpy().attr("may_share_memory")(array, value)))
     throw Error(
@@ -130,6 +162,9 @@ Tensor share_array(nb::handle value, bool must_share) {
 }
 
 Tensor copy_array(nb::handle value) {
+  PlainArray plain;
+  TensorType plain_type;
+  if (is_plain(value, plain, plain_type)) return unlocked([&] { return detail::from_bytes(plain.data(), plain_type); });
   const nb::object array = readable(value);
   const void* const data = address_of(array);
   const TensorType type = type_of(array);

@@ -340,7 +340,8 @@ def test_arrays_that_are_shared():
         (np.ones(2, "complex64"), "complex64.*astype"), (np.array([1, None]), "object"), (np.array(["a"]), "str"),
         (np.array(["2020-01-01"], "datetime64[D]"), "datetime64"), (np.zeros(2, [("a", "f4")]), "void"),
         (np.ones(1, "longdouble"), "float128"), (np.array([2**63], "uint64"), "int64 cannot hold"),
-        (np.ma.masked_array([1, 2], [0, 1]), "filled"), (None, "object"),
+        (np.ma.masked_array([1, 2], [0, 1]), "filled"), (None, "object"), (np.datetime64("2020-01-01"), "datetime64"),
+        (np.timedelta64(1, "s"), "timedelta64"), (np.complex64(1), "complex64"), (np.bytes_(b"ab"), "bytes"), (np.str_("a"), "str"),
     ],
 )  # fmt: skip
 def test_arrays_that_cannot_be_tensors(x, text):

@@ -82,6 +82,9 @@ def index(x: Tensor, key: Any) -> Tensor:
     >>> x[:, ::-1].tolist(), x[..., None].shape, x[[1, 0], [2, -1]].tolist(), x[x > 3].tolist()
     ([[2, 1, 0], [5, 4, 3]], (2, 3, 1), [5, 2], [4, 5])
     """
+    if type(key) is int and x.ndim and -x.shape[0] <= key < x.shape[0]:  # a row: what loops ask for
+        row = key + (x.shape[0] if key < 0 else 0)
+        return _core.squeeze(_core._slice(x, [(row, row + 1, 1)]), 0)
     given = [_normal(part) for part in (key if isinstance(key, tuple) else (key,))]
     used = sum(_axes_of(part) for part in given)
     if used > x.ndim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
@@ -262,7 +263,7 @@ def _new_sequential(cls: Any) -> Any:
 
 
 def _reduce(self: _core.Module) -> Any:
-    if isinstance(self, _core._Sequential):
+    if isinstance(self, _core._Sequential) and hasattr(self, "__dict__"):
         return _new_sequential, (type(self),), (self._children(), dict(self.__dict__), self.input)
     if hasattr(self, "__dict__"):
         own = {name: (variable.value(), variable.trainable) for name, variable, _ in _lazy(self)}
@@ -307,6 +308,11 @@ def _setstate(self: _core.Module, state: Any) -> None:
         self._build(given[0], given[1], 0, 2)  # its parts have their values: this names them by their paths
 
 
+def _function_reduce(function: Any) -> str:
+    """Functions of the compiled module are found by their name."""
+    return str(function.__name__)
+
+
 def _variable_reduce(self: Variable) -> Any:
     return _new_variable, (self.value(), self.name, self.trainable)
 
@@ -339,6 +345,7 @@ for _function in (named_children, children, named_modules, modules, named_parame
     setattr(_core.Module, _function.__name__, _function)
 for _name, _method in {"__reduce__": _reduce, "__setstate__": _setstate, "__repr__": _repr, "_repr_html_": _html}.items():
     setattr(_core.Module, _name, _method)
+copyreg.pickle(type(_core._layer_schemas), _function_reduce)  # type: ignore[arg-type]
 if "__reduce__" not in Variable.__dict__:
     Variable.__reduce__ = _variable_reduce  # type: ignore[method-assign]
 Summary._repr_html_ = _summary_html  # type: ignore[attr-defined]

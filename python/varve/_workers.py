@@ -36,10 +36,18 @@ def _arrived(handle: Any) -> _Handle:
     return _Handle(handle.detach())
 
 
-def _receive(connection: socket.socket, count: int) -> bytes:
+def _receive(connection: socket.socket, count: int, parent: int = 0) -> bytes:
+    """So many bytes; fewer when the other end is closed, or the parent process is gone."""
     data = b""
     while len(data) < count:
-        part = connection.recv(count - len(data))
+        try:
+            part = connection.recv(count - len(data))
+        except socket.timeout:
+            if not parent:
+                raise
+            if os.getppid() == parent:
+                continue
+            break  # others that it forked may still hold the socket
         if not part:
             break
         data += part
@@ -51,7 +59,7 @@ def _answer(connection: socket.socket, text: str) -> None:
     connection.sendall(_NUMBER.pack(len(data)) + data)
 
 
-def _serve(connection: _Handle, memory: _Handle, payload: Any, foreign: Sequence[int]) -> None:
+def _serve(connection: _Handle, memory: _Handle, payload: Any, foreign: Sequence[int], parent: int) -> None:
     """The worker's side: until the other end of the socket is closed."""
     import pickle
     import traceback
@@ -68,8 +76,9 @@ def _serve(connection: _Handle, memory: _Handle, payload: Any, foreign: Sequence
             return
         place = mmap.mmap(memory.fd, 0)
         asked.sendall(_NUMBER.pack(0))
+        asked.settimeout(5.0 if parent else None)
         while True:
-            request = _receive(asked, _NUMBER.size)
+            request = _receive(asked, _NUMBER.size, parent)
             if len(request) < _NUMBER.size:
                 return
             index = _NUMBER.unpack(request)[0]
@@ -133,11 +142,13 @@ class Pool:
             os.ftruncate(memory, size)
             self._places.append(mmap.mmap(memory, size))
             foreign = [each.fileno() for each in self._sockets] if method == "fork" else []
-            arguments = (_Handle(os.dup(theirs.fileno()) if method == "fork" else theirs.fileno()), _Handle(memory), payload, foreign)
+            handle = _Handle(os.dup(theirs.fileno()) if method == "fork" else theirs.fileno())
+            parent = 0 if method == "forkserver" else os.getpid()
+            arguments = (handle, _Handle(memory), payload, foreign, parent)
             process = context.Process(target=_serve, args=arguments, daemon=True, name="varve-worker")
             process.start()
             if method == "fork":
-                os.close(arguments[0].fd)
+                os.close(handle.fd)
         finally:
             theirs.close()
             os.close(memory)
@@ -183,6 +194,10 @@ class Pool:
     def close(self) -> None:
         """Ends the processes: at once where they wait, after two seconds where they read."""
         for connection in self._sockets:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)  # also where a forked process has it open
+            except OSError:
+                pass
             connection.close()
         until = time.monotonic() + 2
         for process in self._processes:

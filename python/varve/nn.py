@@ -19,6 +19,11 @@ import inspect
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._layers import *  # what the library's table makes
+
 from ._core import Summary, SummaryRow, Tensor, Variable
 from ._modules import Hook, Loaded, named_children, remember
 
