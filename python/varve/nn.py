@@ -16,6 +16,7 @@ in lists and dicts.
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -409,7 +410,7 @@ def load_network(path: Any) -> _core.Module:
     >>> nn.load_network(path)
     <varve graph, not built>
     """
-    with open(path, encoding="utf-8") as file:
+    with open(os.fspath(path), encoding="utf-8") as file:  # not a number: open() would take and close that file
         return network(file.read(), str(path))
 
 
