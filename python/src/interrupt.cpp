@@ -84,6 +84,13 @@ nb::object Interruptible::taken() {
   return value;
 }
 
+void Interruptible::raise_if_asked() {
+  const nb::object raised = taken();
+  if (raised.is_none()) return;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+  throw nb::python_error();
+}
+
 void Interruptible::note(nb::python_error&& error) {
   Work& mine = work();
   if (!mine.raised) mine.raised.emplace(std::move(error));

@@ -16,7 +16,8 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  nb::object taken();  // what was raised, or None; it is not raised again
+  nb::object taken();     // what was raised, or None; it is not raised again
+  void raise_if_asked();  // the same, as an exception
 
   // An exception that must not pass through what is being done: the work ends cleanly, and it is raised then.
   static void note(nb::python_error&& error);
@@ -33,16 +34,20 @@ void install_interrupts();
 
 // Without the interpreter's lock, until it is done or Python asks for its end; then that exception is raised.
 template <class F>
-auto interruptible(F f) {
-  Interruptible scope;
+auto interruptible(Interruptible& scope, F f) {
   try {
     return unlocked(f);
   } catch (const Interrupted&) {
-    const nb::object raised = scope.taken();
-    if (raised.is_none()) throw;
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
-    throw nb::python_error();
+    scope.raise_if_asked();
+    throw;
   }
+}
+template <class F>
+auto interruptible(F f) {
+  Interruptible scope;
+  auto result = interruptible(scope, f);
+  scope.raise_if_asked();  // it came at the very end
+  return result;
 }
 
 }  // namespace varve::python

@@ -129,7 +129,7 @@ void bind_runs(nb::module_& m) {
         options.callbacks = std::move(callbacks);
         if (!progress.is_none()) options.progress = to_sink(progress);
         Interruptible scope;
-        const RunResult result = unlocked([&] {
+        const RunResult result = interruptible(scope, [&] {
           use_machine(config);
           return run(config, options);
         });

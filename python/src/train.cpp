@@ -24,14 +24,21 @@ class SessionView {
   Session* session_;
 };
 
+// Calls Python. Ctrl-C there ends the run as it does anywhere else; other exceptions come out as they are.
 template <class F>
 void with_view(Session& session, F call) {
+  const nb::gil_scoped_acquire lock;
   const auto view = std::make_shared<SessionView>(session);
   struct Ended {
     SessionView& view;
     ~Ended() { view.end(); }
   } const at_the_end{*view};
-  call(view);
+  try {
+    call(view);
+  } catch (nb::python_error& error) {
+    if (!Interruptible::ends_work(error)) throw;
+    Interruptible::note(std::move(error));
+  }
 }
 
 class PythonCallback : public Callback {
@@ -55,10 +62,7 @@ class PythonCallback : public Callback {
 };
 
 std::function<void(Session&)> of_session(std::function<void(std::shared_ptr<SessionView>)> f) {
-  return [f](Session& session) {
-    const nb::gil_scoped_acquire lock;
-    with_view(session, f);
-  };
+  return [f](Session& session) { with_view(session, f); };
 }
 
 nb::dict epoch_dict(const Epoch& epoch) {
@@ -328,7 +332,7 @@ void bind_train(nb::module_& m) {
   m.def("_fit", [](nn::Module& model, const data::Dataset& dataset, const nb::dict& options) {
     const FitOptions fit_with = fit_options(options);
     Interruptible scope;
-    const History history = unlocked([&] { return fit(model, dataset, fit_with); });
+    const History history = interruptible(scope, [&] { return fit(model, dataset, fit_with); });
     return nb::make_tuple(history, scope.taken());
   });
   m.def("_fit_options", [] {

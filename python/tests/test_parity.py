@@ -59,7 +59,7 @@ REASONS = {
     "varve::half": "NumPy's float16", "varve::bfloat16": "ml_dtypes.bfloat16", "varve::dtype_of": "of C++ types",
     "varve::printable": "for messages", "varve::nearest": "for messages", "varve::did_you_mean": "for messages",
     "varve::expr::Prim": "operators of Python make symbols", "varve::expr::name": "of Prim", "varve::expr::arity": "of Prim",
-    "varve::expr::Expr::make": "operators of Python make symbols", "varve::expr::Expr::node": "for backends",
+    "varve::expr::Expr::node": "for backends",
     "varve::expr::Expr::ptr": "for backends", "varve::expr::ExprNode": "for backends", "varve::expr::Instr": "for backends",
     "varve::expr::Code": "for backends", "varve::expr::flatten": "for backends", "varve::expr::evaluate": "for backends",
     "varve::expr::substitute": "call the formula with other symbols", "varve::expr::Formula": "a Python function",

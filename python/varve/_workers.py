@@ -48,6 +48,8 @@ def _receive(connection: socket.socket, count: int, parent: int = 0) -> bytes:
             if os.getppid() == parent:
                 continue
             break  # others that it forked may still hold the socket
+        except ConnectionError:
+            break
         if not part:
             break
         data += part
@@ -106,8 +108,9 @@ class Pool:
     """Processes that read one data set; they end when it does."""
 
     def __init__(self, reader: Reader, count: int, method: str) -> None:
+        import pickle
+
         import numpy
-        from multiprocessing.reduction import ForkingPickler
 
         if count < 1 or count > 256:
             raise Error(f"processes: expected 1 to 256 of them, got {count}.")
@@ -115,7 +118,7 @@ class Pool:
         payload: Any = reader
         if method != "fork":
             try:
-                payload = bytes(ForkingPickler.dumps(reader))
+                payload = pickle.dumps(reader)  # not as multiprocessing does: what it hands over can be taken once only
             except Exception as error:
                 raise Error(
                     f"processes: the samples cannot be sent to another process ({type(error).__name__}: {error}). "

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -25,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._layers import *  # what the library's table makes
 
-from ._core import Summary, SummaryRow, Tensor, Variable
+from ._core import Error, Summary, SummaryRow, Tensor, Variable
 from ._modules import Hook, Loaded, named_children, remember
 
 _SPELLED = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
@@ -466,7 +467,11 @@ class _LayerType(type):
         given = {key: value for key, value in given.items() if value is not None}
         plain, initializers, activations = _own(given)
         text = f"input = [1]\n[[layer]]\n{cls._name} = {_toml(plain)}\n"  # type: ignore[attr-defined]
-        return remember(_core._layer(text, f"nn.{cls.__name__}", initializers, activations), cls, **given)
+        try:
+            layer = _core._layer(text, f"nn.{cls.__name__}", initializers, activations)
+        except Error as error:  # it names a place in the text, which nobody wrote
+            raise Error(re.sub(r"^(nn\.\w+):\d+: \w+: ", r"\1: ", str(error))) from None
+        return remember(layer, cls, **given)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, _core.Module) and instance.kind() == cls._name  # type: ignore[attr-defined]

@@ -341,7 +341,11 @@ bool Trainer::train_epoch(Totals& totals) {
   }
   settle(totals);
   end_epoch(totals);
-  if (InterruptScope::asked() && at_.epoch < options_.epochs) note_interrupt();
+  if (InterruptScope::asked() && at_.epoch < options_.epochs) {
+    note_interrupt();
+    progress_->note("interrupted after epoch " + std::to_string(at_.epoch) +
+                    (options_.run.empty() ? "" : "; saved, and can be resumed"));
+  }
   return !at_.history.interrupted;
 }
 
