@@ -105,6 +105,26 @@ nb::object owner_of(const Tensor& tensor) {
 
 std::vector<std::size_t> sizes_of(const Tensor& tensor) { return {tensor.shape().begin(), tensor.shape().end()}; }
 
+nb::object numpy_bfloat16() {
+  try {
+    return nb::module_::import_("ml_dtypes").attr("bfloat16");
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ImportError)) throw;
+  }
+  throw nb::import_error(
+      "NumPy has no bf16 of its own: install the package ml_dtypes, or convert first, with .astype(\"f32\").");
+}
+
+// Bytes and back, for pickling: no other package is needed to read a pickle.
+nb::bytes raw(const Tensor& tensor) { return nb::bytes(computed(tensor), tensor.type().bytes()); }
+
+Tensor from_raw(const std::string& dtype, nb::handle shape, const nb::bytes& bytes) {
+  const TensorType type{parse_dtype(dtype), to_shape(shape)};
+  if (type.bytes() != bytes.size())
+    throw Error("tensor: " + std::to_string(bytes.size()) + " bytes do not fill " + type.str() + ".");
+  return detail::from_bytes(bytes.data(), type);
+}
+
 nb::object to_numpy(const Tensor& tensor) {
   const void* data = computed(tensor);
   const std::vector<std::size_t> shape = sizes_of(tensor);
@@ -112,7 +132,7 @@ nb::object to_numpy(const Tensor& tensor) {
   nb::ndarray<nb::numpy, nb::ro> array(data, shape.size(), shape.data(), owner_of(tensor), nullptr,
                                        is_bf16 ? nb::dtype<std::uint16_t>() : dlpack_type(tensor.dtype()));
   nb::object result = nb::cast(std::move(array));
-  if (is_bf16) result = result.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  if (is_bf16) result = result.attr("view")(numpy_bfloat16());
   if (tensor.dtype() == i64) result = result.attr("view")("int64");  // nanobind's is "long long", which NumPy prints
   return result;
 }
@@ -255,6 +275,10 @@ void bind_tensor(nb::module_& m) {
 >>> x = vv.tensor([[1.0, 2.0], [3.0, 4.0]])
 >>> (x @ x + 1).sum(axis=0)
 tensor([24. 34.], f32))")
+      .def("__init__",
+           [](Tensor*, const nb::args&, const nb::kwargs&) {
+             throw nb::type_error("a Tensor is made by varve.tensor(values), which copies, or varve.asarray(array).");
+           })
       .def_prop_ro(
           "shape", [](const Tensor& t) { return shape_tuple(t.shape()); },
           "Sizes of the axes.\n\n>>> import varve as vv\n>>> vv.zeros((2, 3)).shape\n(2, 3)")
@@ -280,6 +304,7 @@ tensor([24. 34.], f32))")
       .def("numpy", &to_numpy,
            "The values as a read-only NumPy array that shares memory; bf16 is ml_dtypes.bfloat16.\n\n"
            ">>> import varve as vv\n>>> vv.tensor([1, 2]).numpy()\narray([1, 2])")
+      .def("_raw", &raw)
       .def("_text", [](const Tensor& t) { return unlocked([&] { return t.str(); }); })
       .def("__len__",
            [](const Tensor& t) {
@@ -354,6 +379,7 @@ tensor([24. 34.], f32))")
       ">>> import varve as vv\n>>> vv.tensor([[1.0, 2.0], [3.0, 4.0]])\ntensor([[1. 2.]\n [3. 4.]], f32)");
   m.def("_share", &share_array, "array"_a.none(), "must_share"_a = false);
   m.def("_dtype", &to_dtype, "value"_a);
+  m.def("_from_raw", &from_raw, "dtype"_a, "shape"_a, "bytes"_a);
   m.def("device", &device, "Where programs run.\n\n>>> import varve as vv\n>>> vv.device()\n'cpu'");
   m.def(
       "set_device", [](const std::string& name) { unlocked([&] { set_device(name); }); }, "name"_a,

@@ -224,7 +224,17 @@ def test_methods_are_numpys():
     assert isinstance(np.exp(t), np.ndarray)
 
 
-LEFT = [np.float32(2), np.float64(2), np.int64(2), np.float16(2), np.array(2.0, "float32"), np.array([2.0, 3.0], "float32"), 2, 2.0, [2.0, 3.0]]
+LEFT = [
+    np.float32(2),
+    np.float64(2),
+    np.int64(2),
+    np.float16(2),
+    np.array(2.0, "float32"),
+    np.array([2.0, 3.0], "float32"),
+    2,
+    2.0,
+    [2.0, 3.0],
+]
 OPERATORS = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
     operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne,
@@ -236,7 +246,10 @@ def test_numbers_and_arrays_on_either_side(left):
     x = np.array([[1.5, 2.0], [3.0, 4.0]], "float32")
     t = vv.tensor(x)
     for op in OPERATORS:
-        for ours, theirs in [(op(left, t), op(np.asarray(left, "float32"), x)), (op(t, left), op(x, np.asarray(left, "float32")))]:
+        for ours, theirs in [
+            (op(left, t), op(np.asarray(left, "float32"), x)),
+            (op(t, left), op(x, np.asarray(left, "float32"))),
+        ]:
             assert isinstance(ours, vv.Tensor), op
             assert ours.dtype in (vv.f32, vv.bool_), op
             np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
@@ -308,7 +321,8 @@ def test_double_precision_is_kept_where_asked_for():
 
 ARRAYS = {
     "transposed": np.arange(6, dtype="float32").reshape(2, 3).T, "reversed": np.arange(6.0)[::-1], "stepped": np.arange(6.0)[::2],
-    "big-endian": np.array([1.5, 2.5], ">f4"), "unaligned": np.frombuffer(b"x" + np.arange(3, dtype="float32").tobytes(), "float32", offset=1),
+    "big-endian": np.array([1.5, 2.5], ">f4"),
+    "unaligned": np.frombuffer(b"x" + np.arange(3, dtype="float32").tobytes(), "float32", offset=1),
     "broadcast": np.broadcast_to(np.float32(3), (2, 2)), "int16": np.array([-7], "int16"), "uint16": np.array([65535], "uint16"),
     "uint32": np.array([2**32 - 1], "uint32"), "uint64": np.array([7], "uint64"),
 }  # fmt: skip
@@ -341,7 +355,8 @@ def test_arrays_that_are_shared():
         (np.array(["2020-01-01"], "datetime64[D]"), "datetime64"), (np.zeros(2, [("a", "f4")]), "void"),
         (np.ones(1, "longdouble"), "float128"), (np.array([2**63], "uint64"), "int64 cannot hold"),
         (np.ma.masked_array([1, 2], [0, 1]), "filled"), (None, "object"), (np.datetime64("2020-01-01"), "datetime64"),
-        (np.timedelta64(1, "s"), "timedelta64"), (np.complex64(1), "complex64"), (np.bytes_(b"ab"), "bytes"), (np.str_("a"), "str"),
+        (np.timedelta64(1, "s"), "timedelta64"), (np.complex64(1), "complex64"), (np.bytes_(b"ab"), "bytes"),
+        (np.str_("a"), "str"),
     ],
 )  # fmt: skip
 def test_arrays_that_cannot_be_tensors(x, text):
@@ -353,7 +368,10 @@ def test_arrays_that_cannot_be_tensors(x, text):
 def test_numpy_takes_them_by_its_rules():
     t = vv.tensor([1.0, 2.0])
     assert not np.asarray(t).flags.writeable and np.array(t).flags.writeable
-    assert np.asarray(t, dtype="float64").dtype == "float64" and np.asarray(t, dtype="float32").ctypes.data == np.asarray(t).ctypes.data
+    assert (
+        np.asarray(t, dtype="float64").dtype == "float64"
+        and np.asarray(t, dtype="float32").ctypes.data == np.asarray(t).ctypes.data
+    )
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
         assert np.asarray(t, copy=False).ctypes.data == np.asarray(t).ctypes.data
         with pytest.raises(ValueError, match="copy"):
@@ -386,6 +404,20 @@ def test_bfloat16_and_half_without_copies():
     assert vv.tensor(np.array([1.5], ml_dtypes.bfloat16)).dtype == vv.bf16
 
 
+def test_bfloat16_without_the_package_that_numpy_needs(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    t = vv.tensor([1.5, 2.0], dtype="bf16")
+    with pytest.raises(ImportError, match="ml_dtypes"):
+        t.numpy()
+    assert t.tolist() == [1.5, 2.0] and (t + 1).sum().item() == 5.5
+    assert pickle.loads(pickle.dumps(t)).tolist() == [1.5, 2.0]
+    with pytest.raises(ValueError, match="3 bytes do not fill bf16"):
+        rebuild, (dtype, shape, _) = t.__reduce__()
+        rebuild(dtype, shape, b"abc")
+
+
 TYPES = ["f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"]
 
 
@@ -410,6 +442,15 @@ def test_errors_are_python_exceptions():
         vv.tensor([1.0]) + "a"
 
 
+def test_types_are_numpys_too():
+    for name in TYPES:
+        ours = vv.zeros((1,), dtype=name).dtype
+        assert np.dtype(ours) == np.zeros(1, ours).dtype == vv.zeros((1,), dtype=ours).numpy().dtype
+        assert vv.zeros((1,), dtype=np.dtype(ours)).dtype == ours
+    with pytest.raises(TypeError, match="varve.tensor"):
+        vv.Tensor([1.0])
+
+
 def test_html():
     html = vv.tensor([[1.5, 2.0], [3.0, -1.0]])._repr_html_()
     assert "Tensor · 2 × 2 · f32" in html and html.count("<tr>") == 2 and ">1.5</td>" in html
@@ -425,11 +466,16 @@ def test_html():
 
 def test_everything_public_has_an_example_that_runs():
     checked = 0
-    names = ["DType", "tensor", "asarray", "from_dlpack", "arange", "save", "load", "load_metadata", "device", "set_device", "device_of",
+    names = ["DType", "tensor", "asarray", "from_dlpack", "arange", "save", "load", "load_metadata", "device", "set_device",
+             "device_of",
              "synchronize", "threads", "set_threads", "deterministic", "set_deterministic", "tracing"]  # fmt: skip
-    members = [(f"{cls.__name__}.{name}", getattr(cls, name)) for cls in (vv.Tensor, vv.Variable) for name in vars(cls) if name[0] != "_"]
+    members = [
+        (f"{cls.__name__}.{name}", getattr(cls, name)) for cls in (vv.Tensor, vv.Variable) for name in vars(cls) if name[0] != "_"
+    ]
     runner = doctest.DocTestRunner()
-    for name, thing in [(name, getattr(vv, name)) for name in names] + [("Tensor", vv.Tensor), ("Variable", vv.Variable)] + members:
+    for name, thing in (
+        [(name, getattr(vv, name)) for name in names] + [("Tensor", vv.Tensor), ("Variable", vv.Variable)] + members
+    ):
         examples = doctest.DocTestParser().get_doctest(thing.__doc__ or "", {}, name, None, None)
         assert examples.examples, f"{name} has no example"
         runner.run(examples)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any, List
 
 from . import _core
@@ -15,9 +14,15 @@ def _shown(size: int) -> List[Any]:
     return list(range(size)) if size <= _MOST else [*range(_MOST // 2), None, *range(size - _MOST // 2, size)]
 
 
+def _escaped(text: str) -> str:
+    import html  # only notebooks need it
+
+    return html.escape(text)
+
+
 def _cell(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f'<td style="text-align:right;font-family:monospace">{html.escape(text)}</td>'
+    return f'<td style="text-align:right;font-family:monospace">{_escaped(text)}</td>'
 
 
 def _table(value: Tensor) -> str:
@@ -43,8 +48,8 @@ def html_of_tensor(self: Any) -> str:
     value = self if isinstance(self, Tensor) else self.value()
     what = "Tensor" if isinstance(self, Tensor) else f"Variable {self.name}"
     sizes = " × ".join(str(size) for size in value.shape) or "scalar"
-    head = f"<small>{html.escape(what)} · {sizes} · {value.dtype}</small>"
+    head = f"<small>{_escaped(what)} · {sizes} · {value.dtype}</small>"
     if _core.tracing():
         return f"<div>{head}<pre>no value yet: it is part of a program that is being recorded</pre></div>"
-    body = _table(value) if value.ndim in (1, 2) and value.size else f"<pre>{html.escape(value._text())}</pre>"
+    body = _table(value) if value.ndim in (1, 2) and value.size else f"<pre>{_escaped(value._text())}</pre>"
     return f"<div>{head}{body}</div>"

@@ -69,7 +69,8 @@ def _positions(mask: Any, x: Tensor, axis: int) -> Any:
     for i, size in enumerate(mask.shape):
         if x.shape[axis + i] != size:
             raise IndexError(
-                f"a boolean index must have the size of the axis: axis {axis + i} has {x.shape[axis + i]} elements, the index {size}"
+                f"a boolean index must have the size of its axis: axis {axis + i} has {x.shape[axis + i]} elements, "
+                f"the index {size}"
             )
     return mask.nonzero()
 
@@ -166,7 +167,7 @@ def _range(part: slice, size: int, axis: int, flips: List[int]) -> Tuple[int, in
     return (begin + (count - 1) * step, begin + 1, -step) if count else (0, 0, 1)
 
 
-def _wrapped(positions: Any, size: int, axis: int) -> Tensor:
+def _wrapped(positions: Any, size: int, axis: int) -> Any:
     """Negative positions count from the end. Those of an array are checked here, those of a tensor when they are computed."""
     if isinstance(positions, Tensor):
         wide = positions.astype("i64")
@@ -174,10 +175,10 @@ def _wrapped(positions: Any, size: int, axis: int) -> Tensor:
     wrong = positions[(positions < -size) | (positions >= size)]
     if wrong.size:
         raise IndexError(f"index {wrong.flat[0]} is out of range for axis {axis} of size {size}")
-    return _core.tensor(positions + (positions < 0) * size)
+    return positions + (positions < 0) * size
 
 
-def _gather(x: Tensor, arrays: List[Tuple[int, Tensor]], first: bool) -> Tensor:
+def _gather(x: Tensor, arrays: List[Tuple[int, Any]], first: bool) -> Tensor:
     """`first`: the axes of the arrays come before all others, since something stands between them."""
     axes = [axis for axis, _ in arrays]
     if len(arrays) == 1 and not first:
@@ -186,17 +187,17 @@ def _gather(x: Tensor, arrays: List[Tuple[int, Tensor]], first: bool) -> Tensor:
     at = 0 if first else axes[0]
     order = others[:at] + axes + others[at:]
     y = x if order == list(range(x.ndim)) else _core.transpose(x, order)
-    # One flat axis in place of several: position = (i · n1 + j) · n2 + k …, and past its end where one of them is wrong.
+    # One flat axis in place of several: position = (i · n1 + j) · n2 + k …, and past its end where one of a tensor is wrong.
     flat: Any = None
     inside: Any = None
     for axis, positions in arrays:
         size = x.shape[axis]
         try:
             flat = positions if flat is None else flat * size + positions
-        except _core.Error:
+        except ValueError:
             shapes = ", ".join(str(list(each.shape)) for _, each in arrays)
             raise IndexError(f"the arrays of an index must broadcast to one shape, got {shapes}") from None
-        if len(arrays) > 1:
+        if len(arrays) > 1 and isinstance(positions, Tensor):
             right = (positions >= 0) & (positions < size)
             inside = right if inside is None else inside & right
     total = 1

@@ -44,8 +44,8 @@ std::shared_ptr<const void> data_on(const std::string& device, const Tensor& ten
   }
   // What is read, the tensor beside it so that no program takes the memory again, and the end of it.
   struct Held {
-    backend::Device* where;
-    std::intptr_t stream;
+    backend::Device* where = nullptr;
+    std::intptr_t stream = 0;
     Tensor tensor;
     std::shared_ptr<ir::Remote> memory;
     ~Held() {
@@ -56,8 +56,17 @@ std::shared_ptr<const void> data_on(const std::string& device, const Tensor& ten
     }
   };
   const std::shared_ptr<const ir::Array> array = contiguous_array(tensor);
-  void* address = runtime::address(*array, where);
-  auto held = std::make_shared<Held>(where, stream, tensor, array->storage->hold_remote());
+  auto held = std::make_shared<Held>();
+  held->where = where;
+  held->stream = stream;
+  held->tensor = tensor;
+  // Another thread's program may move the value between the two lines; what is held is moved no more.
+  while (!held->memory || held->memory->device != where) {
+    runtime::address(*array->storage, where);
+    held->memory = array->storage->hold_remote();
+  }
+  void* address = static_cast<std::byte*>(held->memory->address) +
+                  array->layout.offset * static_cast<std::int64_t>(size_of(array->type.dtype));
   if (held->memory->on_both_sides) {  // a small result in the processor's memory: one of the device's own
     std::shared_ptr<ir::Remote> own = where->allocate(array->type.bytes());
     where->copy(own->address, address, array->type.bytes());
