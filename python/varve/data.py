@@ -18,7 +18,7 @@ from . import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._sets import *  # data sets by name
+    from ._set_table import *  # data sets by name
 
 from ._core import Dataset, Error, SampleRandom, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
 from ._samples import Mapped, Reader, array_of, classes_of, columns_of, csv_text, input_array, is_text, target_array

@@ -24,7 +24,7 @@ from . import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._layers import *  # what the library's table makes
+    from ._layer_table import *  # what the library's table makes
 
 from ._core import Error, Summary, SummaryRow, Tensor, Variable
 from ._modules import Hook, Loaded, named_children, remember
