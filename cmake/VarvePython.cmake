@@ -22,7 +22,7 @@ set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
 install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
 # Type stubs, from the module itself. Importing it needs nanobind-backend, and no sanitizer's library loaded first.
 if(NOT VARVE_SANITIZE)
-  set(stubs _core.pyi _layers.pyi _networks.pyi _sets.pyi _tables.pyi py.typed)
+  set(stubs _core.pyi _layer_table.pyi _networks.pyi _set_table.pyi _tables.pyi py.typed)
   add_custom_command(TARGET varve_python POST_BUILD VERBATIM
                      COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/python-stubs"
                              "$<TARGET_FILE_DIR:varve_python>" "$<TARGET_FILE_DIR:varve_python>")

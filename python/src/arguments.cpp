@@ -129,8 +129,7 @@ Operand to_operand(nb::handle value, const Where& where) {
   Tensor tensor;
   if (nb::try_cast<Tensor>(value, tensor)) return Operand(tensor);
   if (PyFloat_Check(value.ptr())) return Operand(PyFloat_AsDouble(value.ptr()));
-  if (PyBool_Check(value.ptr())) return Operand(value.ptr() == Py_True);
-  if (PyLong_Check(value.ptr())) return Operand(to_integer(value, where));
+  if (PyLong_Check(value.ptr())) return to_operand(value);  // bools too; one too large for 64 bits is a float
   return Operand(to_tensor(value, where));
 }
 

@@ -1,4 +1,4 @@
-// Files: NumPy's and pictures. Safetensors are in nn.cpp, with the models that they hold.
+// Files of NumPy, and pictures as bytes.
 #include "arguments.h"
 
 namespace varve::python {
@@ -55,17 +55,6 @@ varve.i64)",
 >>> sorted(vv.load_npz("d.npz"))
 ['b', 'w'])",
       "path"_a);
-  op(
-      m, "load_picture",
-      [](const Path& path, std::int64_t channels) { return to_pixels(load_picture(path.text, static_cast<int>(channels))); },
-      R"(A picture file (JPEG, PNG, WebP, GIF, BMP), upright, as u8 [height, width, channels].
-
-channels: 0 as it is, 1 grey, 3 colour.
-
->>> vv.save_png("f.png", vv.zeros((4, 6, 3), dtype="u8"))
->>> vv.load_picture("f.png", channels=1).shape
-(4, 6, 1))",
-      "path"_a, "channels"_a = 0);
   m.def(
       "decode_picture",
       [](nb::handle data, nb::handle channels) {
@@ -76,16 +65,12 @@ channels: 0 as it is, 1 grey, 3 colour.
         return unlocked([&] { return to_pixels(decode_picture(held.data(), held.size(), "the bytes", wanted)); });
       },
       "data"_a.none(), "channels"_a = 0, nb::sig("def decode_picture(data: bytes, channels: int = 0) -> Tensor"),
-      R"(The picture in the bytes of such a file.
+      R"(The picture in the bytes of a JPEG, PNG, WebP, GIF or BMP file, upright, as u8 [height, width, channels].
+
+channels: 0 as it is, 1 grey, 3 colour. data.load_picture reads a file.
 
 >>> vv.decode_picture(vv.encode_png(vv.ones((2, 2, 1), dtype="u8"))).reshape(4).tolist()
 [1, 1, 1, 1])");
-  op(
-      m, "save_png", [](const Path& path, const Tensor& x) { save_png(path.text, to_picture(x)); },
-      R"(A picture, u8 [height, width, 1 or 3], as a PNG file.
-
->>> vv.save_png("g.png", vv.zeros((4, 6, 3), dtype="u8")))",
-      "path"_a, "picture"_a);
   m.def(
       "encode_png",
       [](nb::handle picture) {
@@ -94,21 +79,10 @@ channels: 0 as it is, 1 grey, 3 colour.
         return nb::bytes(bytes.data(), bytes.size());
       },
       "picture"_a.none(), nb::sig("def encode_png(picture: TensorLike) -> bytes"),
-      R"(The bytes of a PNG file.
+      R"(A picture, u8 [height, width, 1 or 3], as the bytes of a PNG file.
 
 >>> vv.encode_png(vv.zeros((4, 6, 3), dtype="u8"))[1:4]
 b'PNG')");
-  op(
-      m, "resize",
-      [](const Tensor& picture, std::int64_t height, std::int64_t width, bool fill) {
-        const Picture from = to_picture(picture);
-        return to_pixels(fill ? resize_to_fill(from, height, width) : resize(from, height, width));
-      },
-      R"(A picture, u8 [height, width, channels], in another size; with fill it keeps its proportions and is cut.
-
->>> vv.resize(vv.zeros((4, 6, 3), dtype="u8"), 8, 8, fill=True).shape
-(8, 8, 3))",
-      "picture"_a, "height"_a, "width"_a, "fill"_a = false);
 }
 
 }  // namespace varve::python

@@ -113,7 +113,7 @@ BAD = [
     ("vv.elementwise(lambda x: 1 if x > 0 else 0)", TypeError, "varve.where"),
     ("vv.define('nothing', shape=lambda x: x)", ValueError, "neither decompose nor kernel"),
     ("vv.load_npy('/nowhere.npy')", ValueError, "nowhere"),
-    ("vv.save_png('a.png', vv.ones(3))", ValueError, "a picture is u8"),
+    ("vv.encode_png(vv.ones(3))", ValueError, "a picture is u8"),
     ("vv.Scope(3)", TypeError, "name must be a string"),
     ("vv.zeros((2**40, 2**10)).numpy()", MemoryError, "could not allocate"),
 ]

@@ -15,7 +15,8 @@ MODULES = {"varve": vv, "varve::nn": nn, "varve::optim": optim, "varve::data": d
 RENAMED = {
     "varve::custom_gradient": "custom_vjp", "varve::checkpoint_many": "checkpoint", "varve::boolean": "bool_",
     "varve::load_safetensors": "load", "varve::save_safetensors": "save", "varve::load_safetensors_metadata": "load_metadata",
-    "varve::resize_to_fill": "resize", "varve::OpDef": "Operator", "varve::OpDef::record": "Operator.formula",
+    "varve::resize_to_fill": "data.resize", "varve::resize": "data.resize", "varve::load_picture": "data.load_picture",
+    "varve::save_png": "data.save_png", "varve::OpDef": "Operator", "varve::OpDef::record": "Operator.formula",
     "varve::OpDef::call": "Operator.__call__", "varve::TensorType::str": "TensorType.__repr__", "varve::full_int": "full",
     "varve::from_memory": "asarray", "varve::version": "__version__", "varve::Pullback": "vjp", "varve::Range": "Tensor.__getitem__",
     "varve::slice": "Tensor.__getitem__", "varve::Tensor::slice": "Tensor.__getitem__", "varve::Tensor::rank": "Tensor.ndim",
@@ -28,7 +29,19 @@ RENAMED = {
     "varve::optim::Bound::set_rate": "optim.BoundOptimizer.rate", "varve::optim::Bound::current_rate": "optim.BoundOptimizer.rate",
     "varve::optim::Group": "optim.Optimizer.group", "varve::optim::by_name": "optim.Adam", "varve::optim::sgd": "optim.SGD",
     "varve::optim::adamw": "optim.AdamW", "varve::optim::schedule_by_name": "optim.cosine", "varve::zoo::Entry::make": "zoo.make",
-    "varve::optim::Optimizer::Rule": "optim.own", "varve::optim::Optimizer::Slot": "optim.own",
+    "varve::data::Random": "data.SampleRandom", "varve::data::Vocabulary::size": "data.Vocabulary.__len__",
+    "varve::data::Dataset::size": "data.Dataset.__len__", "varve::data::from_tensors": "data.dataset",
+    "varve::data::batches": "data.DataLoader", "varve::data::Loader": "data.DataLoader", "varve::data::Loader::batches": "data.DataLoader.__len__",
+    "varve::data::Loader::next": "data.DataLoader.__iter__", "varve::data::Loader::begin": "data.DataLoader.__iter__",
+    "varve::data::Loader::end": "data.DataLoader.__iter__", "varve::nn::Sequential::size": "nn.Sequential.__len__",
+    "varve::nn::Watch": "nn.watch", "varve::nn::Precision": "nn.precision", "varve::nn::Precision::current": "nn.precision",
+    "varve::nn::Module::hook": "nn.Module.register_forward_hook", "varve::nn::Summary::str": "nn.Summary.__repr__",
+    "varve::nn::Module::named_variables": "nn.Module.state_dict", "varve::nn::Module::weights": "nn.Module.state_dict",
+    "varve::nn::Module::set_weights": "nn.Module.load_state_dict", "varve::nn::network_from_toml": "nn.load_network",
+    "varve::train::find_rate": "train.lr_find", "varve::train::run_folders": "train.runs", "varve::nn::function": "nn.Lambda",
+    "varve::train::worst_samples": "train.worst", "varve::nn::MultiHeadAttention::attend": "nn.attend",
+    "varve::train::curves_svg": "train.History.curves", "varve::train::class_scores": "train.Score.by_class",
+    "varve::nn::Module::summarize": "nn.Module.summary",
 }  # fmt: skip
 for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):
     RENAMED[f"varve::optim::{_name}"] = f"optim.{_name.capitalize()}"
@@ -38,6 +51,7 @@ _FLAT = "a function returns these as a tuple"
 _RULES = "rules written in Python are functions: vv.define"
 _OWN = "Python has its own"
 _LITERAL = "a string"
+_HOUSE = "for the house"
 REASONS = {
     "varve::Pullback": "vv.vjp returns a tuple", "varve::optim::Group": "arguments of Optimizer.group",
     "varve::Range": "slices", "varve::kEnd": "slices", "varve::kAllDTypes": "list(vv.DType)", "varve::DType": "vv.DType; boolean is bool_",
@@ -45,7 +59,7 @@ REASONS = {
     "varve::half": "NumPy's float16", "varve::bfloat16": "ml_dtypes.bfloat16", "varve::dtype_of": "of C++ types",
     "varve::printable": "for messages", "varve::nearest": "for messages", "varve::did_you_mean": "for messages",
     "varve::expr::Prim": "operators of Python make symbols", "varve::expr::name": "of Prim", "varve::expr::arity": "of Prim",
-    "varve::expr::Expr::make": "operators of Python make symbols", "varve::expr::Expr::node": "for backends",
+    "varve::expr::Expr::node": "for backends",
     "varve::expr::Expr::ptr": "for backends", "varve::expr::ExprNode": "for backends", "varve::expr::Instr": "for backends",
     "varve::expr::Code": "for backends", "varve::expr::flatten": "for backends", "varve::expr::evaluate": "for backends",
     "varve::expr::substitute": "call the formula with other symbols", "varve::expr::Formula": "a Python function",
@@ -65,6 +79,41 @@ REASONS = {
     "varve::Mode": "train=True or False", "varve::text": "tomllib",
     "varve::optim::names": "dir(optim)", "varve::optim::schedule_names": "dir(optim)", "varve::optim::options_of": "help(optim.Adam)",
     "varve::optim::schedule_options_of": "help(optim.cosine)", "varve::optim::Progress": "arguments of Schedule.factor",
+    "varve::data::Source": "an object with __len__ and __getitem__", "varve::data::Image": "functions of arrays: Dataset.map",
+    "varve::data::Transform": "functions of arrays, or names: Dataset.map", "varve::data::TableEncoder::named": _HOUSE,
+    "varve::data::TableEncoder::separator": _HOUSE, "varve::data::TableEncoder::target_place": _HOUSE,
+    "varve::data::TableEncoder::Rows": _FLAT, "varve::data::Info": "properties of Dataset", "varve::data::Dataset::info": "properties of Dataset",
+    "varve::data::Dataset::defined": "None", "varve::data::Dataset::source": _HOUSE, "varve::data::Dataset::read": _HOUSE,
+    "varve::data::whole": "Dataset.arrays", "varve::data::Batch": _FLAT, "varve::data::Loader::Iterator": "iter()",
+    "varve::data::Loader::waited_seconds": "for the trainer", "varve::data::batch_count": "len() of a DataLoader",
+    **{f"varve::data::{name}": "a name in Dataset.map" for name in (
+        "random_crop", "random_flip", "random_rotate", "random_scale", "cutout", "jitter", "noise", "transform_by_name")},
+    "varve::data::transform_options_of": "an unknown option is answered with the known ones",
+    "varve::nn::Join": _LITERAL, "varve::nn::Graph": "networks with branches are modules in Python", "varve::nn::Fans": "arguments of an initialiser",
+    "varve::nn::init": "names, or functions: weight_init", "varve::nn::Activation": "names, or functions: activation",
+    "varve::nn::activation_by_name": "names", "varve::nn::activations": "names", "varve::nn::Activate": "nn.Activation",
+    "varve::nn::Dense::kAsInput": "for the house", "varve::nn::Pair": "a number or a pair", "varve::nn::ConvPadding": "a string or numbers",
+    "varve::nn::same": _LITERAL, "varve::nn::Pool2d": "nn.MaxPool2d, nn.AvgPool2d", "varve::nn::Function": "nn.Lambda",
+    "varve::nn::Norm": "nn.LayerNorm, nn.RmsNorm, nn.GroupNorm, nn.InstanceNorm", "varve::nn::Embedding::weight": "variable(\"weight\")",
+    "varve::nn::Recurrent": "nn.RNN, nn.LSTM, nn.GRU", "varve::nn::ForeignLayout": "layout=\"pytorch\"", "varve::nn::NamedVariable": _FLAT,
+    "varve::nn::Module::state": _HOUSE, "varve::nn::Module::unhook": "Hook.remove", "varve::nn::Watch::Call": "arguments of the function",
+    "varve::nn::layer": "every module is shared in Python", "varve::nn::compute_type": "for layers in C++", "varve::nn::TextNetwork": _HOUSE,
+    "varve::nn::OwnNames": "the package does it", "varve::nn::LayerKey": "help(nn.Dense)", "varve::nn::LayerSchema": "help(nn.Dense)",
+    "varve::nn::layer_schemas": "dir(nn)", "varve::train::Named": _HOUSE, "varve::train::ConfigKey": "docs/network-files.md",
+    "varve::train::config_keys": "docs/network-files.md", "varve::train::metrics_for": "what fit takes unless given",
+    "varve::train::ClassScores": "dicts", "varve::train::use_machine": "train.run does it", "varve::train::load_data": "train.prepare does it",
+    "varve::train::TrainedWith": "train.load_run", "varve::train::trained_with": "train.load_run", "varve::train::test_data": "train.run does it",
+    "varve::train::normalization": "train.prepare does it", "varve::train::fit_options": "train.run does it",
+    "varve::train::evaluate_options": "train.run does it", "varve::train::Chosen": _FLAT, "varve::train::RunStart": "callbacks",
+    "varve::train::RunState": _LITERAL, "varve::train::name": "of RunState", "varve::train::Loss::function": "call it",
+    "varve::train::Epoch": "dicts", "varve::train::EarlyStopping": "arguments of early_stopping", "varve::train::Verbosity": _LITERAL,
+    "varve::train::Score::loss": "score[\"loss\"]", "varve::train::Score::accuracy": "score[\"accuracy\"]",
+    "varve::train::Score::confusion": "Score.matrix", "varve::train::Score::seconds": "time it",
+    "varve::train::confusion_svg": "Score shows itself", "varve::train::TrainedModel::dtype": "TrainedModel.input",
+    "varve::train::TrainedModel::info": "data.load(…, like=)",
+    "varve::data_on": "DLPack", "varve::device_stream": "DLPack", "varve::Interrupted": "KeyboardInterrupt",
+    "varve::set_interrupt_check": "the package does it", "varve::has_interrupt_check": "the package does it",
+    "varve::interrupt_asked": "KeyboardInterrupt", "varve::throw_if_interrupted": "KeyboardInterrupt",
     "varve::optim::Optimizer::Slot": "arguments of an update (optim.own)", "varve::optim::Optimizer::Rule": "arguments of optim.own",
 }  # fmt: skip
 
@@ -74,6 +123,9 @@ FIELDS = {"axes": "axis", "keep": "keepdims", "from": "start", "to": "stop"}
 # Options that a function does not take, and why.
 _SMALL = "dtype is that of the result"
 OPTIONS = {
+    "varve::train::run.fetch": "download and quiet", "varve::train::run.progress": "callbacks", "varve::train::run.started": "callbacks",
+    "varve::data::imdb.fetch": "download and quiet", "varve::data::ptb.fetch": "download and quiet", "varve::data::characters.fetch": "reads a file",
+    "varve::data::ptb.vocabulary": "data.load(…, like=)", "varve::data::batches.skip": "for resumed runs",
     "varve::bernoulli.dtype": _SMALL, "varve::permutation.dtype": _SMALL, "varve::dropout.dtype": _SMALL,
     "varve::max_pool2d.count_padding": "of averages", "varve::rnn.c0": "of lstm", "varve::gru.c0": "of lstm",
     "varve::nn::depthwise_conv2d.groups": "one for each channel", "varve::nn::max_pool2d.count_padding": "of averages",
@@ -112,8 +164,7 @@ def arguments(function):
 
 
 LAYERS = {name: {key for key, *_ in keys} for name, _, keys in _core._layer_schemas()}
-TABLES = {"varve::nn": LAYERS, "varve::optim": {name: set(keys) for name, keys in _core._optimizers() + _core._schedules()}}
-INITIALIZERS = {"zeros", "ones", "constant", "normal", "truncated_normal", "uniform", "orthogonal"}
+TABLES = {"varve::data": {name: {*options, "download", "quiet"} for name, _, options, *_ in _core._catalog()}, "varve::nn": LAYERS, "varve::optim": {name: set(keys) for name, keys in _core._optimizers() + _core._schedules()}}
 
 
 def by_rule(each):
@@ -187,3 +238,12 @@ def test_every_option_is_an_argument():
                     missing.append(f"{full} has no argument '{field}' ({options.name})")
     assert checked > 100
     assert not missing, "\n".join(missing)
+
+
+def test_listed_options_are_not_there_after_all():
+    declared = headers.everything()
+    for name in OPTIONS:
+        full, field = name.rsplit(".", 1)
+        function = declared[full]
+        table = TABLES.get(function.namespace, {})
+        assert field not in (table.get(function.name) or arguments(place(function))), name

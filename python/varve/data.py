@@ -18,7 +18,7 @@ from . import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._sets import *  # data sets by name
+    from ._set_table import *  # data sets by name
 
 from ._core import Dataset, Error, SampleRandom, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
 from ._samples import Mapped, Reader, array_of, classes_of, columns_of, csv_text, input_array, is_text, target_array
@@ -215,7 +215,7 @@ def save_png(path: PathLike, picture: Any) -> None:
     >>> from varve import data
     >>> data.save_png(pathlib.Path(tempfile.mkdtemp()) / "black.png", numpy.zeros((2, 2, 3), "uint8"))
     """
-    with open(path, "wb") as file:
+    with open(os.fspath(path), "wb") as file:
         file.write(_core._encode_png(picture))
 
 
@@ -317,7 +317,7 @@ def _of_text_table(columns: Dict[str, Any], target: str) -> Dataset:
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "table.csv")
-        with open(path, "w", newline="") as file:
+        with open(os.fspath(path), "w", newline="") as file:
             file.write(csv_text(columns))
         return csv(path, target, test_share=0.0, standardize=False, scale_target=False).train
 

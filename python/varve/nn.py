@@ -16,6 +16,7 @@ in lists and dicts.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -23,7 +24,7 @@ from . import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._layers import *  # what the library's table makes
+    from ._layer_table import *  # what the library's table makes
 
 from ._core import Error, Summary, SummaryRow, Tensor, Variable
 from ._modules import Hook, Loaded, named_children, remember
@@ -410,7 +411,7 @@ def load_network(path: Any) -> _core.Module:
     >>> nn.load_network(path)
     <varve graph, not built>
     """
-    with open(path, encoding="utf-8") as file:
+    with open(os.fspath(path), encoding="utf-8") as file:  # not a number: open() would take and close that file
         return network(file.read(), str(path))
 
 
