@@ -23,6 +23,11 @@ echo "$begin $trained" | awk '{exit $2 - $1 >= 60}' || fail "installing and trai
 # The command: both spellings, its exit codes, and Ctrl-C.
 [ "$(varve --version)" = "$(python -m varve --version)" ] || fail "varve and python -m varve disagree"
 varve eval runs/lenet5-1 > /dev/null
+awk 'BEGIN {print "a,b,side"; for (i = 0; i < 300; ++i) {a = (i * 37 % 101) / 101; b = (i * 53 % 97) / 97
+  print a "," b "," (a + b > 1 ? "right" : "left")}}' > table.csv
+varve train data=table.csv epochs=30 runs=runs --quiet > /dev/null
+printf 'a,b\n0.9,0.9\n0.1,0.1\n' > rows.csv
+[ "$(varve predict runs/table-1 rows.csv --csv | cut -d, -f2 | tr '\n' ' ')" = "prediction right left " ] || fail "varve predict is wrong"
 varve bench step fcn-scaling-1x32 batch=16 threads=1 repeat=1 samples=2 seconds=0 frameworks=varve,varve-python \
   json=records.jsonl > bench.log 2>&1 || { cat bench.log; fail "varve bench failed"; }
 [ "$(grep -c '"status": *"ok"' records.jsonl)" = 2 ] || { cat bench.log; fail "varve bench left no record of both"; }

@@ -6,6 +6,7 @@ batch after batch.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ class VarvePython(common.Peer):
 
     def __init__(self, request: Request):
         w = request.workload
-        if request.bf16 and not hasattr(nn, "Precision"):
-            raise Unsupported("this version of the package has no nn.Precision: bf16 is for fit() alone.")
         vv.set_threads(request.threads)
         try:
             vv.synchronize(request.device)  # opens it, or says what is missing
@@ -63,9 +62,13 @@ class VarvePython(common.Peer):
 
     # ---- what is compiled
 
+    def precision(self) -> contextlib.AbstractContextManager[Any]:
+        return nn.precision("bf16") if self.request.bf16 else contextlib.nullcontext()
+
     def loss(self, x: vv.Tensor, y: vv.Tensor) -> vv.Tensor:
-        output = self.model(x, self.training)
-        return vv.mse_loss(output, x) if self.reconstructs else vv.cross_entropy(output, y)
+        with self.precision():
+            output = self.model(x, self.training)
+            return vv.mse_loss(vv.cast(output, vv.f32), x) if self.reconstructs else vv.cast(vv.cross_entropy(output, y), vv.f32)
 
     def loss_and_gradients(self, x: vv.Tensor, y: vv.Tensor) -> tuple[vv.Tensor, list[vv.Tensor]]:
         return vv.value_and_grad(lambda: self.loss(x, y), self.parameters)
@@ -79,7 +82,8 @@ class VarvePython(common.Peer):
         self.optimizer.apply(gradients)
 
     def outputs(self, x: vv.Tensor) -> vv.Tensor:
-        return self.model(x)
+        with self.precision():
+            return vv.cast(self.model(x), vv.f32)
 
     # ---- the peer
 
