@@ -325,16 +325,6 @@ void bind_nn(nb::module_& m) {
         return unlocked([&] { return initial(sizes, {}, {.seed = seed, .stream = stream}).eval(); });
       },
       "init"_a, "shape"_a, "seed"_a = 0, "stream"_a = "");
-  m.def("_zoo", [] {
-    nb::list all;
-    for (const zoo::Entry& entry : zoo::entries())
-      all.append(nb::make_tuple(entry.name, entry.doc,
-                                std::vector<std::int64_t>(entry.input.begin(), entry.input.end()), entry.dtype,
-                                entry.classes, entry.parameters));
-    return all;
-  });
-  m.def("_zoo_make",
-        [](const std::string& name, const std::map<std::string, double>& sizes) { return zoo::make(name, sizes); });
   m.def("_network", [](const std::string& text, const std::string& name) -> Layer {
     return nn::layer(nn::network_from_toml(text, name).network);
   });

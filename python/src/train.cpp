@@ -1,4 +1,4 @@
-// fit, evaluate, predict, the rate finder, and optimisers.
+// fit, evaluate, predict and the rate finder.
 #include <nanobind/trampoline.h>
 
 #include "bindings.h"
@@ -9,7 +9,6 @@ namespace varve::python {
 namespace {
 
 using namespace varve::train;
-using Numbers = std::vector<std::pair<std::string, double>>;
 
 // The run, as long as a callback is being called; kept longer, it says that it has ended.
 class SessionView {
@@ -174,74 +173,6 @@ FitOptions fit_options(const nb::dict& given) {
   take("verbosity", o.verbosity);
   take("config", o.config);
   return o;
-}
-
-void bind_optim(nb::module_& m) {
-  nb::class_<optim::Optimizer>(m, "Optimizer",
-                               "A recipe that can be passed about and changed; over(parameters) binds it.")
-      .def("clip_norm", &optim::Optimizer::clip_norm, "norm"_a, nb::rv_policy::copy)
-      .def("clip_value", &optim::Optimizer::clip_value, "value"_a, nb::rv_policy::copy)
-      .def("decay_weights_only", &optim::Optimizer::decay_weights_only, nb::rv_policy::copy)
-      .def("over", &optim::Optimizer::over, "parameters"_a)
-      .def_prop_ro("name", &optim::Optimizer::name)
-      .def_prop_ro("rate", &optim::Optimizer::rate);
-  nb::class_<optim::Bound>(m, "BoundOptimizer", "An optimiser at work on parameters.")
-      .def(
-          "apply",
-          [](optim::Bound& self, nb::handle gradients) {
-            const std::vector<Tensor> all = to_tensors(gradients);
-            unlocked([&] { self.apply(all); });
-          },
-          "gradients"_a)
-      .def(
-          "apply_with_norm",
-          [](optim::Bound& self, nb::handle gradients) {
-            const std::vector<Tensor> all = to_tensors(gradients);
-            return unlocked([&] { return self.apply_with_norm(all); });
-          },
-          "gradients"_a)
-      .def("parameters", &optim::Bound::parameters)
-      .def("state", &optim::Bound::state)
-      .def_prop_rw("rate", &optim::Bound::current_rate, &optim::Bound::set_rate)
-      .def("steps", &optim::Bound::steps);
-  nb::class_<optim::Schedule>(m, "Schedule", "A factor of the optimiser's rate over the run.")
-      .def(
-          "factor",
-          [](const optim::Schedule& s, std::int64_t step, std::int64_t steps, double epoch, double epochs) {
-            return s.factor({step, steps, epoch, epochs});
-          },
-          "step"_a, "steps"_a, "epoch"_a, "epochs"_a)
-      .def("after_warmup", &optim::Schedule::after_warmup, "epochs"_a)
-      .def_prop_ro("name", &optim::Schedule::name);
-  m.def("_own_optimizer", [](const std::string& name, std::vector<std::string> state,
-                             std::function<std::vector<Tensor>(const Tensor&, const Tensor&, const std::vector<Tensor>&,
-                                                               const Tensor&, const Tensor&)>
-                                 update,
-                             double rate, double weight_decay) {
-    return optim::Optimizer(
-        {name, std::move(state),
-         [update](const optim::Optimizer::Slot& slot) {
-           std::vector<Tensor> all = update(slot.parameter, slot.gradient, slot.state, slot.rate, slot.step);
-           if (all.empty())
-             throw Error("optimizer: the update returned nothing; expected the new parameter and its state.");
-           return Updated{all[0], {all.begin() + 1, all.end()}};
-         }},
-        rate, weight_decay);
-  });
-  m.def("_optimizer", [](const std::string& name, const Numbers& options) { return optim::by_name(name, options); });
-  m.def("_optimizers", [] {
-    nb::list all;
-    for (const std::string& name : optim::names()) all.append(nb::make_tuple(name, optim::options_of(name)));
-    return all;
-  });
-  m.def("_schedule",
-        [](const std::string& name, const Numbers& options) { return optim::schedule_by_name(name, options); });
-  m.def("_schedules", [] {
-    nb::list all;
-    for (const std::string& name : optim::schedule_names())
-      all.append(nb::make_tuple(name, optim::schedule_options_of(name)));
-    return all;
-  });
 }
 
 void bind_losses_and_metrics(nb::module_& m) {
@@ -412,7 +343,6 @@ ProgressSink to_sink(nb::handle value) {
 
 void bind_train(nb::module_& m) {
   install_interrupts();
-  bind_optim(m);
   nb::enum_<Verbosity>(m, "Verbosity")
       .value("automatic", Verbosity::automatic)
       .value("bar", Verbosity::bar)

@@ -206,7 +206,7 @@ def save_png(path: PathLike, picture: Any) -> None:
     >>> from varve import data
     >>> data.save_png(pathlib.Path(tempfile.mkdtemp()) / "black.png", numpy.zeros((2, 2, 3), "uint8"))
     """
-    with open(path, "wb") as file:
+    with open(os.fspath(path), "wb") as file:
         file.write(_core._encode_png(picture))
 
 

@@ -15,6 +15,11 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._set_table import *  # data sets by name
+
 from ._core import Dataset, Error, SampleRandom, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
 from ._catalog import (
     CatalogEntry, PathLike, catalog, characters, csv, idx, image_folder, load, load_picture, named, numpy, options_of, present,
@@ -119,7 +124,7 @@ def _of_text_table(columns: Dict[str, Any], target: str) -> Dataset:
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "table.csv")
-        with open(path, "w", newline="") as file:
+        with open(os.fspath(path), "w", newline="") as file:
             file.write(csv_text(columns))
         return csv(path, target, test_share=0.0, standardize=False, scale_target=False).train
 

@@ -15,9 +15,15 @@ in lists and dicts.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._layer_table import *  # what the library's table makes
+
 from ._core import Summary, SummaryRow, Tensor, Variable
 from ._layers import SPELLED as _SPELLED
 from ._layers import layer_classes
@@ -407,7 +413,7 @@ def load_network(path: Any) -> _core.Module:
     >>> nn.load_network(path)
     <varve graph, not built>
     """
-    with open(path, encoding="utf-8") as file:
+    with open(os.fspath(path), encoding="utf-8") as file:  # not a number: open() would take and close that file
         return network(file.read(), str(path))
 
 

@@ -88,9 +88,9 @@ std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOpt
   auto step = compile(
       [&](Tensor x, Tensor y) {
         const nn::Precision precision(options.precision.dtype);
-        auto [loss, gradients] =
-            value_and_grad([&] { return cast(options.loss(model(x, Mode::train), options.loss.of_input ? x : y), f32); },
-                           model.parameters());
+        auto [loss, gradients] = value_and_grad(
+            [&] { return cast(options.loss(model(x, Mode::train), options.loss.of_input ? x : y), f32); },
+            model.parameters());
         optimizer.apply(gradients);
         return loss;
       },

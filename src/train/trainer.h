@@ -43,7 +43,7 @@ class Trainer : public Session {
   void prepare_step();
   void let_data_go();  // for its memory
 
-  bool train_epoch();           // false: interrupted before its end
+  bool train_epoch();  // false: interrupted before its end
   bool train_epoch(Totals& totals);
   bool end_interrupted(Totals& totals);
   void call_step_end(Totals& totals);

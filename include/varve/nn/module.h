@@ -126,8 +126,8 @@ class Module {
   // What it was built for, or called with first: a sample's type. Empty before.
   std::optional<TensorType> input() const;
 
-  // Sees each call of this module when it returns, whoever calls it; a defined Tensor that it answers takes the result's
-  // place. Returns a number for unhook().
+  // Sees each call of this module when it returns, whoever calls it; a defined Tensor that it answers takes the
+  // result's place. Returns a number for unhook().
   using Hook = std::function<Tensor(const Module& module, const Tensor& x, const Tensor& y)>;
   std::int64_t hook(Hook hook);
   void unhook(std::int64_t number);
@@ -138,7 +138,7 @@ class Module {
  protected:
   void add(const std::string& name, Module& child);
   void remove(const std::string& name);  // a module or a variable of this one; nothing where there is none
-  void learns_size();  // in a constructor: parameters are made at the first forward pass
+  void learns_size();                    // in a constructor: parameters are made at the first forward pass
 
   struct ParameterOptions {
     Fans fans = {};  // of the initialiser; 0: from the shape
