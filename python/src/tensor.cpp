@@ -252,10 +252,17 @@ DType to_dtype(nb::handle value) {
 }
 
 Shape to_shape(nb::handle value) {
-  std::int64_t one = 0;
-  if (nb::try_cast<std::int64_t>(value, one)) return Shape{one};
+  std::int64_t size = 0;
+  if (nb::try_cast<std::int64_t>(value, size)) return Shape{size};
+  const auto refuse = [] {
+    throw nb::type_error("a shape is an integer, or a sequence of integers, each of at most 64 bits");
+  };
+  if (!nb::isinstance<nb::sequence>(value) || nb::isinstance<nb::str>(value)) refuse();
   Shape shape;
-  for (const nb::handle size : nb::cast<nb::sequence>(value)) shape.push_back(nb::cast<std::int64_t>(size));
+  for (const nb::handle each : nb::borrow<nb::sequence>(value)) {
+    if (!nb::try_cast<std::int64_t>(each, size)) refuse();
+    shape.push_back(size);
+  }
   return shape;
 }
 

@@ -74,6 +74,7 @@ def run(
     if raised is not None:
         raised.history = result.history
         raise raised
+    assert isinstance(result, RunResult)
     return result
 
 
@@ -103,7 +104,8 @@ def load_run(folder: Any, last: bool = False) -> TrainedModel:
     True
     """
     trained = _core._load_run(str(folder), last)
-    trained._kept = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
+    made = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
+    setattr(trained, "_kept", made)  # the object that is remembered, and not another one for the same model
     return trained
 
 
