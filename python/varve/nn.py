@@ -15,6 +15,7 @@ in lists and dicts.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -123,7 +124,6 @@ class Module(_core.Module):
 def _takes_train(function: Callable[..., Any]) -> bool:
     """Whether a function of x takes the mode as well."""
     import inspect
-import os
 
     try:
         parameters = list(inspect.signature(function).parameters.values())
