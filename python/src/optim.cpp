@@ -156,9 +156,9 @@ factor(step, steps, epoch, epochs) returns the factor; epochs have fractions.
                 to_number(epoch, {"factor", "epoch", false}), to_number(epochs, {"factor", "epochs", false})};
             return unlocked([&] { return s.factor(at); });
           },
-          "step"_a.none(), "steps"_a.none(), "epoch"_a.none(), "epochs"_a.none(),
-          nb::sig("def factor(self, step: int, steps: int, epoch: float, epochs: float) -> float"),
-          "The factor at a point of the run.\n\n>>> optim.cosine().factor(0, 10, 0.0, 1.0)\n1.0")
+          "step"_a.none(), "steps"_a.none(), "epoch"_a.none() = 0.0, "epochs"_a.none() = 1.0,
+          nb::sig("def factor(self, step: int, steps: int, epoch: float = 0.0, epochs: float = 1.0) -> float"),
+          "The factor at a point of the run; schedules by epochs need those too.\n\n>>> optim.cosine().factor(0, 10)\n1.0")
       .def(
           "after_warmup",
           [](const Schedule& s, nb::handle epochs) {

@@ -308,11 +308,24 @@ class WorstSample(NamedTuple):
     def _repr_html_(self) -> str:
         import html
 
-        shown = f'<img width="64" src="data:image/png;base64,{self.png}">' if self.png else html.escape(self.text)
+        shown = f'<img width="84" src="data:image/png;base64,{self.png}"><br>' if self.png else html.escape(self.text)
         return f"{shown} {html.escape(self.truth)}, taken for {html.escape(self.predicted)}"
 
 
-def worst(model: _core.Module, x: Any, y: Any = None, *, loss: Any = "cross_entropy") -> List[WorstSample]:
+class WorstSamples(List[WorstSample]):
+    """Side by side in a notebook.
+
+    >>> from varve import train
+    >>> len(train.WorstSamples())
+    0
+    """
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f'<div style="margin:6px;text-align:center;width:9em">{each._repr_html_()}</div>' for each in self)
+        return f'<div style="display:flex;flex-wrap:wrap">{cells}</div>'
+
+
+def worst(model: _core.Module, x: Any, y: Any = None, *, loss: Any = "cross_entropy") -> WorstSamples:
     """The samples with the highest loss, the worst first: of classes or numbers, one target a sample; others give none.
 
     >>> import numpy
@@ -324,7 +337,7 @@ def worst(model: _core.Module, x: Any, y: Any = None, *, loss: Any = "cross_entr
     samples = dataset(x, y)
     if not model.built:
         model.build(*samples.x)
-    return [WorstSample(*each) for each in _core._worst_samples(model, samples, loss)]
+    return WorstSamples(WorstSample(*each) for each in _core._worst_samples(model, samples, loss))
 
 
 def _history_html(self: History) -> str:
