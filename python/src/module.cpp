@@ -19,10 +19,19 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = version();
   nb::exception<Error>(m, "Error", PyExc_ValueError).doc() =
       "A value that the library refuses: what was expected, what came, and what to do. A ValueError.\n\n"
-      ">>> try:\n...     vv.ones(2) + vv.ones(3)\n... except vv.Error as error:\n...     print(\"add\" in str(error))\nTrue";
+      ">>> try:\n...     vv.ones(2) + vv.ones(3)\n... except vv.Error as error:\n...     print(\"add\" in "
+      "str(error))\nTrue";
   nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError).doc() =
       "Memory that is not there, of the processor or of a device. A MemoryError; a smaller batch can go on.\n\n"
       ">>> issubclass(vv.OutOfMemory, MemoryError)\nTrue";
+  // A last resort: bindings name the argument where they can.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError, "an argument is of another type than expected, or does not fit 64 bits");
+    }
+  });
   bind_lock(m);
   bind_tensor(m);
   bind_dlpack(m);
