@@ -23,7 +23,7 @@ std::int64_t to_integer(nb::handle value, const Where& where);
 double to_number(nb::handle value, const Where& where);
 bool to_flag(nb::handle value, const Where& where);
 std::string to_text(nb::handle value, const Where& where);
-std::string to_path(nb::handle value, const Where& where);  // str or os.PathLike
+std::string to_path(nb::handle value, const Where& where);                    // str or os.PathLike
 std::vector<std::int64_t> to_integers(nb::handle value, const Where& where);  // one, or a sequence
 Tensor to_tensor(nb::handle value, const Where& where);
 std::vector<Tensor> to_tensors(nb::handle values, const Where& where);
@@ -47,10 +47,10 @@ std::vector<Padding> to_paddings(nb::handle value, const Where& where);
 // How a type is made of a Python object, and what type checkers call it.
 template <class T>
 struct From;
-#define VARVE_FROM(TYPE, ANNOTATION, EXPRESSION)                       \
-  template <>                                                          \
-  struct From<TYPE> {                                                  \
-    static constexpr const char* type = ANNOTATION;                    \
+#define VARVE_FROM(TYPE, ANNOTATION, EXPRESSION)                                             \
+  template <>                                                                                \
+  struct From<TYPE> {                                                                        \
+    static constexpr const char* type = ANNOTATION;                                          \
     static TYPE of(nb::handle value, [[maybe_unused]] const Where& w) { return EXPRESSION; } \
   }
 VARVE_FROM(std::int64_t, "int", to_integer(value, w));
@@ -82,10 +82,10 @@ struct From<std::optional<T>> {
 // What type checkers call a result.
 template <class T>
 struct Result;
-#define VARVE_RESULT(TYPE, ANNOTATION)                   \
-  template <>                                            \
-  struct Result<TYPE> {                                  \
-    static std::string type() { return ANNOTATION; }     \
+#define VARVE_RESULT(TYPE, ANNOTATION)               \
+  template <>                                        \
+  struct Result<TYPE> {                              \
+    static std::string type() { return ANNOTATION; } \
   }
 VARVE_RESULT(void, "None");
 VARVE_RESULT(bool, "bool");

@@ -26,8 +26,7 @@ struct Traced {
 class Compiled {
  public:
   Compiled(nb::object f, CompileOptions options) : traced_(std::make_shared<Traced>(Traced{std::move(f)})) {
-    fn_ = detail::compile([traced = traced_](const Tensors& args) { return (*traced)(args); },
-                                 std::move(options));
+    fn_ = detail::compile([traced = traced_](const Tensors& args) { return (*traced)(args); }, std::move(options));
   }
   // The library may keep the program, and with it `traced`, a little longer: the Python object goes here.
   ~Compiled() { clear(); }
@@ -99,12 +98,12 @@ int clear(PyObject* self) {
   if (nb::inst_ready(self)) nb::inst_ptr<Compiled>(self)->clear();
   return 0;
 }
-PyType_Slot compiled_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                                {Py_tp_clear, reinterpret_cast<void*>(clear)},
-                                {0, nullptr}};
+PyType_Slot compiled_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
 void bind_profiles(nb::module_& m) {
-  nb::class_<ProfileRow>(m, "ProfileRow", R"(The time spent in one kernel of a program, and what the machine could have done meanwhile.
+  nb::class_<ProfileRow>(m, "ProfileRow",
+                         R"(The time spent in one kernel of a program, and what the machine could have done meanwhile.
 
 >>> f = vv.compile(lambda x: vv.exp(x) + 1)
 >>> f.profile(vv.ones(10), repeats=2).rows[0].calls
@@ -119,7 +118,8 @@ void bind_profiles(nb::module_& m) {
       .def_ro("bytes", &ProfileRow::bytes, "Bytes moved a call.")
       .def_ro("flops_share", &ProfileRow::flops_share, "Its rate of operations, as a share of the machine's peak.")
       .def_ro("bytes_share", &ProfileRow::bytes_share, "Its rate of bytes, as a share of the machine's peak.");
-  nb::class_<Profile>(m, "Profile", R"(The times of a program's kernels, in the order of execution; print it for a table.
+  nb::class_<Profile>(m, "Profile",
+                      R"(The times of a program's kernels, in the order of execution; print it for a table.
 
 >>> profile = vv.compile(lambda x: vv.exp(x) + 1).profile(vv.ones(10), repeats=2)
 >>> profile.total_ms > 0 and "exp" in str(profile)
@@ -134,6 +134,11 @@ True)")
 
 >>> vv.compile(lambda x: x + 1).profile(vv.ones(10), repeats=1).chrome_trace()[:1]
 '{')")
+      .def("_repr_html_",
+           [](const Profile& profile) {
+             return "<pre>" + nb::cast<std::string>(nb::module_::import_("html").attr("escape")(profile.table())) +
+                    "</pre>";
+           })
       .def("__str__", &Profile::table)
       .def("__repr__", &Profile::table);
   nb::class_<Cost>(m, "Cost", R"(Operations and bytes.
@@ -165,14 +170,17 @@ class NamedScope {
 };
 
 void bind_scopes(nb::module_& m) {
-  nb::class_<NamedScope>(m, "Scope", R"(Names what this thread records meanwhile, for the profiler and for messages; scopes nest.
+  nb::class_<NamedScope>(m, "Scope",
+                         R"(Names what this thread records meanwhile, for the profiler and for messages; scopes nest.
 
 >>> with vv.Scope("block1"), vv.Scope("conv2"):
 ...     vv.Scope.path()
 'block1.conv2')")
       .def(
           "__init__",
-          [](NamedScope* self, nb::handle name) { new (self) NamedScope(to_text(name, {"Scope", "name", false})); },
+          [](NamedScope* self, nb::handle name) {
+            new (self) NamedScope(to_text(name, {"Scope", "name", false}));
+          },
           "name"_a.none(), nb::sig("def __init__(self, name: str) -> None"))
       .def("__enter__", &NamedScope::enter, nb::rv_policy::reference)
       .def(
@@ -202,10 +210,9 @@ void bind_gradients(nb::module_& m) {
   m.def("_vjp", [](const Function& f, const Tensors& inputs) {
     return unlocked([&] {
       Pullback pullback = vjp(f, inputs);
-      return std::pair(pullback.outputs, std::function<Tensors(const Tensors&)>(
-                                             [pull = pullback.pull](const Tensors& dys) {
-                                               return unlocked([&] { return pull(dys); });
-                                             }));
+      return std::pair(pullback.outputs,
+                       std::function<Tensors(const Tensors&)>(
+                           [pull = pullback.pull](const Tensors& dys) { return unlocked([&] { return pull(dys); }); }));
     });
   });
   m.def("_checkpoint",
@@ -240,8 +247,8 @@ void bind_functions(nb::module_& m) {
 '12.1 MB')",
       "count"_a);
   op(
-      m, "size_of", [](DType dtype) { return size_of(dtype); }, "The bytes of one element.\n\n>>> vv.size_of(\"bf16\")\n2",
-      "dtype"_a);
+      m, "size_of", [](DType dtype) { return size_of(dtype); },
+      "The bytes of one element.\n\n>>> vv.size_of(\"bf16\")\n2", "dtype"_a);
   op(
       m, "is_floating", [](DType dtype) { return is_floating(dtype); },
       "Whether an element type holds fractions.\n\n>>> vv.is_floating(vv.bf16)\nTrue", "dtype"_a);
@@ -253,7 +260,8 @@ void bind_functions(nb::module_& m) {
 >>> vv.promote("f16", "bf16"), vv.promote("i32", "f16")
 (varve.f32, varve.f16))",
      "a"_a, "b"_a);
-  op(m, "has_own_memory", has_own_memory, R"(Whether a device ("": the current one) reads memory of its own, as a GPU does.
+  op(m, "has_own_memory", has_own_memory,
+     R"(Whether a device ("": the current one) reads memory of its own, as a GPU does.
 
 >>> vv.has_own_memory("cpu")
 False)",

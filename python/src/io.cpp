@@ -18,7 +18,8 @@ Picture to_picture(const Tensor& x) {
 
 void bind_io(nb::module_& m) {
   op(
-      m, "save_npy", [](const Path& path, const Tensor& x) { save_npy(path.text, x); }, R"(A tensor as NumPy's .npy file.
+      m, "save_npy", [](const Path& path, const Tensor& x) { save_npy(path.text, x); },
+      R"(A tensor as NumPy's .npy file.
 
 >>> vv.save_npy("a.npy", vv.ones(3))
 >>> vv.load_npy("a.npy").tolist()
@@ -38,7 +39,8 @@ varve.i64)",
         const std::string file = to_path(path, at[0]);
         if (!PyDict_Check(tensors.ptr())) wrong_kind(at[1], "a dict of tensors", tensors);
         std::map<std::string, Tensor> all;
-        for (const auto& [name, value] : nb::borrow<nb::dict>(tensors)) all[to_text(name, at[1])] = to_tensor(value, at[1]);
+        for (const auto& [name, value] : nb::borrow<nb::dict>(tensors))
+          all[to_text(name, at[1])] = to_tensor(value, at[1]);
         unlocked([&] { save_npz(file, all); });
       },
       "path"_a.none(), "tensors"_a.none(),

@@ -38,9 +38,8 @@ void bind_pools(nb::module_& m) {
   op(
       m, "avg_pool2d",
       [](const Tensor& x, const Both& window, const std::optional<Both>& stride, const Paddings& padding,
-         bool count_padding, bool ceil_mode) {
-        return avg_pool2d(x, pool(window, stride, padding, count_padding, ceil_mode));
-      },
+         bool count_padding,
+         bool ceil_mode) { return avg_pool2d(x, pool(window, stride, padding, count_padding, ceil_mode)); },
       R"(The mean of each window of x [N, H, W, C]; count_padding divides by the whole window at the border too.
 
 >>> vv.avg_pool2d(vv.ones((1, 4, 4, 1))).shape
@@ -62,7 +61,8 @@ void bind_pools(nb::module_& m) {
 >>> vv.adaptive_avg_pool2d(vv.ones((1, 7, 7, 2)), 3, 3).shape
 (1, 3, 3, 2))",
      "x"_a, "height"_a, "width"_a);
-  op(m, "adaptive_max_pool2d", adaptive_max_pool2d, R"(Largest elements of windows chosen so that the result has this size.
+  op(m, "adaptive_max_pool2d", adaptive_max_pool2d,
+     R"(Largest elements of windows chosen so that the result has this size.
 
 >>> vv.adaptive_max_pool2d(vv.ones((1, 7, 7, 2)), 3, 3).shape
 (1, 3, 3, 2))",
@@ -98,8 +98,7 @@ void bind_convolutions(nb::module_& m) {
       m, "conv2d_transpose",
       [](const Tensor& x, const Tensor& w, const Both& stride, const Paddings& padding, const Both& output_padding,
          const Both& dilation, std::int64_t groups) {
-        return conv2d_transpose(x, w,
-                                {two(stride), sides(padding, 2), two(output_padding), two(dilation), groups});
+        return conv2d_transpose(x, w, {two(stride), sides(padding, 2), two(output_padding), two(dilation), groups});
       },
       R"(The gradient of a convolution as a layer: x [N, H, W, I] · w [I, KH, KW, O / groups] is a larger picture.
 

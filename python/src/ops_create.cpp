@@ -77,7 +77,9 @@ void bind_creation(nb::module_& m) {
         static const Where at[] = {{"full", "shape", false}, {"full", "value", false}, {"full", "dtype", false}};
         const Shape s(to_integers(shape, at[0]));
         const bool whole = PyIndex_Check(value.ptr()) && !PyBool_Check(value.ptr());
-        const DType type = dtype.is_none() ? (whole ? i64 : PyBool_Check(value.ptr()) ? boolean : f32)
+        const DType type = dtype.is_none() ? (whole                       ? i64
+                                              : PyBool_Check(value.ptr()) ? boolean
+                                                                          : f32)
                                            : to_dtype(dtype, at[2]);
         if (whole) {
           const std::int64_t number = to_integer(value, at[1]);
@@ -115,9 +117,8 @@ void bind_creation(nb::module_& m) {
   op(
       m, "_arange", [](std::int64_t end) { return arange(end); }, "", "end"_a);
   op(
-      m, "_arange",
-      [](double begin, double end, double step, DType dtype) { return arange(begin, end, step, dtype); }, "", "begin"_a,
-      "end"_a, "step"_a, "dtype"_a);
+      m, "_arange", [](double begin, double end, double step, DType dtype) { return arange(begin, end, step, dtype); },
+      "", "begin"_a, "end"_a, "step"_a, "dtype"_a);
   bind_random(m);
 }
 

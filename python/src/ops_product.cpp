@@ -67,7 +67,9 @@ A position out of range is an error when the result is read.
   op(
       m, "attention",
       [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
-         const std::optional<double>& scale) { return attention(q, k, v, {mask, causal, scale}); },
+         const std::optional<double>& scale) {
+        return attention(q, k, v, {mask, causal, scale});
+      },
       R"(softmax(q·kᵀ·scale + mask)·v over [.., T, D]. A mask is added to the scores, or bool: false is masked out.
 
 scale is 1/√D unless given; causal lets a position see itself and those before it only.

@@ -10,7 +10,8 @@ using Network = RecurrentResult (*)(const Tensor&, const std::vector<RecurrentWe
 // (input, hidden), (input, hidden, bias) or (input, hidden, bias, hidden_bias) for each layer and direction.
 std::vector<RecurrentWeights> to_weights(nb::handle layers, const Where& where) {
   std::vector<RecurrentWeights> all;
-  constexpr const char* kExpected = "a sequence with (input, hidden[, bias[, hidden_bias]]) for each layer and direction";
+  constexpr const char* kExpected =
+      "a sequence with (input, hidden[, bias[, hidden_bias]]) for each layer and direction";
   if (!nb::isinstance<nb::list>(layers) && !nb::isinstance<nb::tuple>(layers)) wrong_kind(where, kExpected, layers);
   for (const nb::handle layer : layers) {
     if (!nb::isinstance<nb::list>(layer) && !nb::isinstance<nb::tuple>(layer)) wrong_kind(where, kExpected, layer);
@@ -83,8 +84,9 @@ void bind_recurrence(nb::module_& m) {
         const RecurrentResult r = rnn(x, layers.all, options(both, lengths, h0, {}, relu));
         return std::pair(r.y, r.h);
       },
-      recurrent_doc("A recurrent network, tanh (or relu) of its state.",
-                    "y, h = vv.rnn(x, [(vv.ones((3, 4)), vv.zeros((4, 4)))])\n>>> y.shape, h[0].shape\n((5, 2, 4), (2, 4))")
+      recurrent_doc(
+          "A recurrent network, tanh (or relu) of its state.",
+          "y, h = vv.rnn(x, [(vv.ones((3, 4)), vv.zeros((4, 4)))])\n>>> y.shape, h[0].shape\n((5, 2, 4), (2, 4))")
           .c_str(),
       "x"_a, "layers"_a, bidirectional_named, lengths_named, "h0"_a = none, "relu"_a = false);
   op(
@@ -124,14 +126,13 @@ void bind_updates(nb::module_& m) {
 >>> w, state = vv.sgd_update(vv.ones(1), vv.ones(1), None, rate=0.5)
 >>> w.item(), state
 (0.5, []))",
-      "w"_a, "g"_a, "velocity"_a.none(), "rate"_a, "momentum"_a = 0.0, "nesterov"_a = false,
-      "weight_decay"_a = 0.0);
+      "w"_a, "g"_a, "velocity"_a.none(), "rate"_a, "momentum"_a = 0.0, "nesterov"_a = false, "weight_decay"_a = 0.0);
   op(
       m, "adam_update",
       [](const Tensor& w, const Tensor& g, const Tensor& moment1, const Tensor& moment2, const Operand& rate,
          const Tensor& step, double beta1, double beta2, double epsilon, double weight_decay, bool decoupled) {
-        const Updated u = adam_update(w, g, moment1, moment2, rate, step.to(f32),
-                                      {beta1, beta2, epsilon, weight_decay, decoupled});
+        const Updated u =
+            adam_update(w, g, moment1, moment2, rate, step.to(f32), {beta1, beta2, epsilon, weight_decay, decoupled});
         return std::pair(u.parameter, u.state);
       },
       R"(One step of Adam: the new parameter, and its new moments. step counts from 1; decoupled is AdamW.

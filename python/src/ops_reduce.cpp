@@ -62,7 +62,9 @@ False)");
       "x"_a, "axis"_a = nb::none(), "keepdims"_a = false, "ddof"_a = 0);
   op(
       m, "norm",
-      [](const Tensor& x, double p, const std::optional<Axes>& axis, bool keep) { return norm(x, {p, axis, keep}); },
+      [](const Tensor& x, double p, const std::optional<Axes>& axis, bool keep) {
+        return norm(x, {p, axis, keep});
+      },
       R"(The p-norm over axes, or over all of them: p is 1, 2 or infinity.
 
 >>> vv.norm(vv.tensor([3.0, 4.0])).item(), vv.norm(vv.tensor([3.0, 4.0]), p=1).item()

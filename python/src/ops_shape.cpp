@@ -71,7 +71,8 @@ void bind_values(nb::module_& m) {
 >>> vv.grad(lambda x: (x * vv.stop_gradient(x)).sum())(vv.tensor([3.0])).tolist()
 [3.0])",
      "x"_a);
-  op(m, "check_finite", check_finite, R"(x; an infinite or NaN value in it is an error at the next read, which names `what`.
+  op(m, "check_finite", check_finite,
+     R"(x; an infinite or NaN value in it is an error at the next read, which names `what`.
 
 >>> vv.check_finite(vv.tensor([1.0]), "the loss").tolist()
 [1.0])",

@@ -89,7 +89,8 @@ Methods that change something return another recipe. over(parameters) binds it.
       .def("__repr__", [](const Optimizer& o) {
         return "<varve optimizer " + o.name() + ", rate " + nb::repr(nb::float_(o.rate())).c_str() + ">";
       });
-  nb::class_<Bound>(m, "BoundOptimizer", R"(An optimiser at work on parameters: owns their moments, the rate and the step count.
+  nb::class_<Bound>(m, "BoundOptimizer",
+                    R"(An optimiser at work on parameters: owns their moments, the rate and the step count.
 
 >>> w = vv.Variable([1.0])
 >>> sgd = optim.SGD(0.5).over([w])
@@ -129,7 +130,8 @@ Methods that change something return another recipe. over(parameters) binds it.
 }
 
 void bind_schedules(nb::module_& m) {
-  nb::class_<Schedule>(m, "Schedule", R"(A factor of the optimiser's rate over the run: `Schedule("name", factor)` is one of your own.
+  nb::class_<Schedule>(m, "Schedule",
+                       R"(A factor of the optimiser's rate over the run: `Schedule("name", factor)` is one of your own.
 
 factor(step, steps, epoch, epochs) returns the factor; epochs have fractions.
 
@@ -149,10 +151,9 @@ factor(step, steps, epoch, epochs) returns the factor; epochs have fractions.
       .def(
           "factor",
           [](const Schedule& s, nb::handle step, nb::handle steps, nb::handle epoch, nb::handle epochs) {
-            const optim::Progress at{to_integer(step, {"factor", "step", false}),
-                                     to_integer(steps, {"factor", "steps", false}),
-                                     to_number(epoch, {"factor", "epoch", false}),
-                                     to_number(epochs, {"factor", "epochs", false})};
+            const optim::Progress at{
+                to_integer(step, {"factor", "step", false}), to_integer(steps, {"factor", "steps", false}),
+                to_number(epoch, {"factor", "epoch", false}), to_number(epochs, {"factor", "epochs", false})};
             return unlocked([&] { return s.factor(at); });
           },
           "step"_a.none(), "steps"_a.none(), "epoch"_a.none() = 0.0, "epochs"_a.none() = 1.0,
@@ -168,20 +169,19 @@ factor(step, steps, epoch, epochs) returns the factor; epochs have fractions.
           ">>> optim.constant().after_warmup(2.0).factor(0, 10, 1.0, 10.0)\n0.5")
       .def(
           "observe",
-          [](Schedule& s, nb::handle metric) { s.observe(to_number(metric, {"observe", "metric", false})); },
+          [](Schedule& s, nb::handle metric) {
+            s.observe(to_number(metric, {"observe", "metric", false}));
+          },
           "metric"_a.none(), nb::sig("def observe(self, metric: float) -> None"),
           "At the end of an epoch: lower is better. The plateau rule alone remembers it.\n\n"
           ">>> optim.plateau().observe(0.5)")
-      .def("state", &Schedule::state,
-           "What it remembers, for a checkpoint.\n\n>>> optim.constant().state()\n[]")
-      .def("restore", &Schedule::restore, "state"_a,
-           "Takes what it remembered.\n\n>>> optim.constant().restore([])")
+      .def("state", &Schedule::state, "What it remembers, for a checkpoint.\n\n>>> optim.constant().state()\n[]")
+      .def("restore", &Schedule::restore, "state"_a, "Takes what it remembered.\n\n>>> optim.constant().restore([])")
       .def_prop_ro("name", &Schedule::name, "\"cosine\", say.")
       .def("__repr__", [](const Schedule& s) { return "<varve schedule " + s.name() + ">"; });
   m.def(
-      "_milestones",
-      [](const std::vector<double>& epochs, double factor) { return optim::milestones(epochs, factor); }, "epochs"_a,
-      "factor"_a);
+      "_milestones", [](const std::vector<double>& epochs, double factor) { return optim::milestones(epochs, factor); },
+      "epochs"_a, "factor"_a);
 }
 
 }  // namespace
@@ -208,7 +208,8 @@ void bind_optim(nb::module_& m) {
           nb::sig("def __init__(self, parameters: Sequence[Variable], decay: float = 0.999) -> None"))
       .def(
           "update", [](optim::Average& a) { unlocked([&] { a.update(); }); },
-          "After each step; inside a compiled function it is recorded.\n\n>>> optim.Average([vv.Variable([0.0])]).update()")
+          "After each step; inside a compiled function it is recorded.\n\n>>> "
+          "optim.Average([vv.Variable([0.0])]).update()")
       .def(
           "swap", [](optim::Average& a) { unlocked([&] { a.swap(); }); },
           "Exchanges parameters and averages; again to go back.\n\n>>> optim.Average([vv.Variable([0.0])]).swap()")
@@ -219,15 +220,15 @@ void bind_optim(nb::module_& m) {
                                                                const Tensor&, const Tensor&)>
                                  update,
                              double rate, double weight_decay) {
-    return Optimizer({name, std::move(state),
-                      [update](const Optimizer::Slot& slot) {
-                        std::vector<Tensor> all =
-                            update(slot.parameter, slot.gradient, slot.state, slot.rate, slot.step);
-                        if (all.empty())
-                          throw Error("optimizer: the update returned nothing; expected the new parameter and its state.");
-                        return Updated{all[0], {all.begin() + 1, all.end()}};
-                      }},
-                     rate, weight_decay);
+    return Optimizer(
+        {name, std::move(state),
+         [update](const Optimizer::Slot& slot) {
+           std::vector<Tensor> all = update(slot.parameter, slot.gradient, slot.state, slot.rate, slot.step);
+           if (all.empty())
+             throw Error("optimizer: the update returned nothing; expected the new parameter and its state.");
+           return Updated{all[0], {all.begin() + 1, all.end()}};
+         }},
+        rate, weight_decay);
   });
   m.def("_optimizer", [](const std::string& name, const Numbers& options) { return optim::by_name(name, options); });
   m.def("_optimizers", [] {

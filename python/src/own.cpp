@@ -66,7 +66,8 @@ Arithmetic, comparisons and varve's elementwise functions make larger ones; vv.w
   c.def("__invert__", [](const Expr& a) { return expr::operator!(a); });
   c.def("__repr__", [](const Expr& a) { return expr::print(a); });
   c.def("__bool__", [](const Expr&) -> bool {
-    throw nb::type_error("the truth of a symbol is not known while a formula is written: use varve.where(condition, a, b)");
+    throw nb::type_error(
+        "the truth of a symbol is not known while a formula is written: use varve.where(condition, a, b)");
   });
   c.def("derivative", &expr::derivative, "input"_a = 0, R"(The derivative by an input, as a symbol.
 
@@ -87,11 +88,16 @@ expr::Formula formula_of(std::size_t arity, std::vector<Expr> exprs) {
     return out;
   };
   switch (arity) {
-    case 1: return [at](Expr a) { return at({a}); };
-    case 2: return [at](Expr a, Expr b) { return at({a, b}); };
-    case 3: return [at](Expr a, Expr b, Expr c) { return at({a, b, c}); };
-    case 4: return [at](Expr a, Expr b, Expr c, Expr d) { return at({a, b, c, d}); };
-    default: throw Error("elementwise: a formula takes one to three inputs, got " + std::to_string(arity) + ".");
+    case 1:
+      return [at](Expr a) { return at({a}); };
+    case 2:
+      return [at](Expr a, Expr b) { return at({a, b}); };
+    case 3:
+      return [at](Expr a, Expr b, Expr c) { return at({a, b, c}); };
+    case 4:
+      return [at](Expr a, Expr b, Expr c, Expr d) { return at({a, b, c, d}); };
+    default:
+      throw Error("elementwise: a formula takes one to three inputs, got " + std::to_string(arity) + ".");
   }
 }
 
@@ -172,10 +178,10 @@ GradientRule gradient_rule(nb::handle function) {
     for (const Tensor& dy : v.dys) dys.append(tensor_or_none(dy));
     const nb::object result = f.get()(nb::cast(v.in), nb::cast(v.out), dys, **keywords(v.attrs));
     if (!nb::isinstance<nb::list>(result) && !nb::isinstance<nb::tuple>(result))
-      wrong_kind({v.op.name, "what gradient returns", false}, "a list with a gradient, or None, for each input", result);
+      wrong_kind({v.op.name, "what gradient returns", false}, "a list with a gradient, or None, for each input",
+                 result);
     Tensors all;
-    for (const nb::handle item : result)
-      all.push_back(to_tensor(item, {v.op.name, "a gradient", true}));
+    for (const nb::handle item : result) all.push_back(to_tensor(item, {v.op.name, "a gradient", true}));
     if (all.size() != v.in.size())
       throw nb::value_error((v.op.name + ": gradient returned " + std::to_string(all.size()) + " values for " +
                              std::to_string(v.in.size()) + " inputs")
@@ -230,8 +236,12 @@ f32 [2, 3])")
           nb::sig("def shape(self) -> tuple[int, ...]"),
           "Sizes of the axes.\n\n>>> vv.TensorType(\"f32\", 3).shape\n(3,)")
       .def_prop_ro("bytes", &TensorType::bytes, "How much memory it takes.\n\n>>> vv.TensorType(\"f32\", 3).bytes\n12")
-      .def("__eq__", [](const TensorType& a, nb::handle b) { return nb::isinstance<TensorType>(b) && a == nb::cast<TensorType>(b); },
-           "other"_a.none(), nb::sig("def __eq__(self, other: object) -> bool"))
+      .def(
+          "__eq__",
+          [](const TensorType& a, nb::handle b) {
+            return nb::isinstance<TensorType>(b) && a == nb::cast<TensorType>(b);
+          },
+          "other"_a.none(), nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__repr__", &TensorType::str);
 }
 
@@ -301,23 +311,25 @@ Call it with tensors, and with its fixed choices as keywords.
       "The library's operators, by family.\n\n>>> \"matmul\" in [op.name for op in vv.operators()]\nTrue");
   m.def(
       "find_operator",
-      [](nb::handle name) { return OpDef(&find_operator(to_text(name, {"find_operator", "name", false}))); },
+      [](nb::handle name) {
+        return OpDef(&find_operator(to_text(name, {"find_operator", "name", false})));
+      },
       "name"_a.none(), nb::sig("def find_operator(name: str) -> Operator"),
       "An operator of the library by its name; an unknown one is an error that names the nearest.\n\n"
       ">>> vv.find_operator(\"exp\")\n<varve operator exp>");
-  m.def("_elementwise", [](const std::string& name, const std::string& doc, std::size_t arity,
-                           const std::vector<Expr>& outputs, const std::vector<Expr>& derivative,
-                           const std::string& result, bool differentiable, bool smooth) {
-    Elementwise e;
-    e.name = name;
-    e.doc = doc;
-    e.formula = formula_of(arity, outputs);
-    if (!derivative.empty()) e.derivative = formula_of(arity + outputs.size(), derivative);
-    e.result = to_result(result);
-    e.differentiable = differentiable;
-    e.smooth = smooth;
-    return elementwise(std::move(e));
-  });
+  m.def("_elementwise",
+        [](const std::string& name, const std::string& doc, std::size_t arity, const std::vector<Expr>& outputs,
+           const std::vector<Expr>& derivative, const std::string& result, bool differentiable, bool smooth) {
+          Elementwise e;
+          e.name = name;
+          e.doc = doc;
+          e.formula = formula_of(arity, outputs);
+          if (!derivative.empty()) e.derivative = formula_of(arity + outputs.size(), derivative);
+          e.result = to_result(result);
+          e.differentiable = differentiable;
+          e.smooth = smooth;
+          return elementwise(std::move(e));
+        });
   m.def(
       "_define",
       [](const std::string& name, const std::string& doc, int arity, nb::object shape, nb::object decompose,

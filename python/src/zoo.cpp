@@ -33,7 +33,11 @@ void bind_zoo(nb::module_& m) {
   bind_entry(m);
   m.def("_zoo", [] { return zoo::entries(); });
   m.def(
-      "_zoo_find", [](nb::handle name) { return zoo::find(to_text(name, {"find", "name", false})); }, "name"_a.none());
+      "_zoo_find",
+      [](nb::handle name) {
+        return zoo::find(to_text(name, {"find", "name", false}));
+      },
+      "name"_a.none());
   m.def(
       "_zoo_make",
       [](nb::handle name, const std::map<std::string, double>& sizes) {
