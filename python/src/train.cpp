@@ -144,7 +144,15 @@ optim::Schedule to_schedule(nb::handle value) {
 FitOptions fit_options(const nb::dict& given) {
   FitOptions o;
   const auto take = [&](const char* name, auto& field) {
-    if (given.contains(name)) field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
+    if (!given.contains(name)) return;
+    try {
+      field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
+    } catch (const nb::cast_error&) {
+      const nb::object value = given[name];
+      throw nb::type_error(("fit: " + std::string(name) + " cannot be " + nb::cast<std::string>(nb::repr(value)) +
+                            " (" + nb::cast<std::string>(nb::handle(value.type()).attr("__name__")) + ")")
+                               .c_str());
+    }
   };
   if (given.contains("loss")) o.loss = to_loss(given["loss"]);
   if (given.contains("schedule")) o.schedule = to_schedule(given["schedule"]);

@@ -84,3 +84,11 @@ def info() -> Dict[str, Any]:
 
 def __dir__() -> List[str]:
     return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})
+
+
+if not TYPE_CHECKING:  # a checker must see what is there
+
+    def __getattr__(name):
+        from ._hints import FUNCTIONS, missing
+
+        raise missing("varve", name, FUNCTIONS)

@@ -258,6 +258,8 @@ class Sequential(_core._Sequential):
 
     def __init__(self, *layers: Any, **named: Any) -> None:
         super().__init__([])
+        if len(layers) == 1 and isinstance(layers[0], (list, tuple)):  # as Keras has it
+            layers = tuple(layers[0])
         for layer in layers:
             self.push(layer)
         for name, layer in named.items():
