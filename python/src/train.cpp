@@ -167,13 +167,13 @@ FitOptions fit_options(const nb::dict& given) {
   FitOptions o;
   const auto take = [&](const char* name, auto& field) {
     if (!given.contains(name)) return;
-    const nb::object value = given[name];
-    // Not into the field itself: optimisers cannot be made empty.
-    using Field = std::decay_t<decltype(field)>;
     try {
-      field = nb::cast<Field>(value);
+      field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
     } catch (const nb::cast_error&) {
-      throw nb::type_error(("fit: " + std::string(name) + " cannot be a " + type_of(value)).c_str());
+      const nb::object value = given[name];
+      throw nb::type_error(("fit: " + std::string(name) + " cannot be " + nb::cast<std::string>(nb::repr(value)) +
+                            " (" + nb::cast<std::string>(nb::handle(value.type()).attr("__name__")) + ")")
+                               .c_str());
     }
   };
   if (given.contains("loss")) o.loss = to_loss(given["loss"]);

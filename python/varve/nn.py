@@ -123,6 +123,8 @@ class Module(_core.Module):
 
 def _takes_train(function: Callable[..., Any]) -> bool:
     """Whether a function of x takes the mode as well."""
+    if hasattr(function, "__nb_signature__"):  # one of ours, which Python 3.13 takes for a function of any arguments
+        return False
     import inspect
 
     if isinstance(function, type(_core._layer_schemas)):  # the library's: from 3.13 on they claim to take anything
@@ -258,6 +260,8 @@ class Sequential(_core._Sequential):
 
     def __init__(self, *layers: Any, **named: Any) -> None:
         super().__init__([])
+        if len(layers) == 1 and isinstance(layers[0], (list, tuple)):  # as Keras has it
+            layers = tuple(layers[0])
         for layer in layers:
             self.push(layer)
         for name, layer in named.items():
