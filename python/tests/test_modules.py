@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -356,7 +357,8 @@ def test_a_thousand_models_are_collected():
     del block, model
     gc.collect()
     assert sum(1 for each in alive if each() is not None) == 0
-    assert resident() - before < 40 << 20  # 800 of them are over 80 MB
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps what was freed, to see who still uses it
+        assert resident() - before < 40 << 20  # 800 of them are over 80 MB
 
 
 def test_own_activations_and_parts_do_not_keep_a_model():
