@@ -315,5 +315,7 @@ class Loader {
 };
 inline Loader batches(const Dataset& dataset, LoaderOptions options = {}) { return Loader(dataset, options); }
 std::int64_t batch_count(std::int64_t samples, std::int64_t batch, bool drop_last);
+// How many of a batch's `count` samples this process reads: they differ by one at most, and may be none.
+std::int64_t share_of(std::int64_t count, int rank, int ranks);
 
 }  // namespace varve::data

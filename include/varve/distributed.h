@@ -49,6 +49,8 @@ void broadcast_variables(const std::vector<Variable>& variables, int root = 0);
 // Error that names the variable and the ranks where they differ in a bit.
 void check_ranks(const std::vector<Variable>& variables);
 std::vector<std::string> gather_text(const std::string& text);  // of each rank
+void note(const std::string& key,
+          const std::string& value);  // for the launcher: "run", the folder that it goes on with
 
 // What was spent on the wire since the start.
 struct WireTime {

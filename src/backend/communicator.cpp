@@ -168,6 +168,10 @@ void Communication::fail(const std::string& why) {
   state_->opened.communicator->abort();
 }
 
+void Communication::note(const std::string& key, const std::string& value) {
+  if (state_->opened.note) state_->opened.note(key, value);
+}
+
 void Communication::drain() {
   std::unique_lock lock(state_->mutex);
   while (state_->finished < state_->given) state_->done.wait_for(lock, std::chrono::hours(1));

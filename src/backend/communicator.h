@@ -68,7 +68,8 @@ class Communication {
   void check_same(std::uint64_t hash);
   // This rank cannot go on. The others are told why, and end.
   void fail(const std::string& why);
-  void drain();  // until nothing is under way, well or not
+  void note(const std::string& key, const std::string& value);  // for the launcher
+  void drain();                                                 // until nothing is under way, well or not
   std::string engine() const;
   double seconds_waited() const;  // of wait(), all together: what was not hidden
   double seconds_busy() const;    // of the engine, all together
@@ -88,6 +89,7 @@ struct Opened {
   std::unique_ptr<Communicator> communicator;
   std::function<std::string()> verdict;              // why the job failed, when that is known; may be empty
   std::function<void(const std::string& why)> tell;  // the other ranks
+  std::function<void(const std::string& key, const std::string& value)> note;  // where the launcher sees it
   std::function<void(std::function<void(const std::string&)> told)> listen;
 };
 void set_communicator_loader(std::function<Opened()> loader);

@@ -105,7 +105,7 @@ struct MeetingServer::State {
   Socket listening, wake;
   std::list<Connection> connections;
   std::map<std::string, std::string> values;
-  mutable std::mutex mutex;  // of `failed`
+  mutable std::mutex mutex;  // of `values`, which this thread alone changes, and `failed`
   std::string failed;
   bool announced = false;
   std::atomic<bool> stopping{false};
@@ -204,6 +204,7 @@ void MeetingServer::State::take(Connection& c, std::string_view frame) {
     c.gone = true;
   } else if (word == kSet && take_text(frame, key) && take_text(frame, value)) {
     constexpr std::size_t kMostValues = 1 << 20;
+    const std::lock_guard lock(mutex);
     if (values.size() < kMostValues) values[key] = value;
   } else if (word == kGet && take_text(frame, key)) {
     c.wanted = key;
@@ -273,6 +274,11 @@ int MeetingServer::port() const { return port_of(state_->listening); }
 std::string MeetingServer::failure() const {
   const std::lock_guard lock(state_->mutex);
   return state_->failed;
+}
+std::string MeetingServer::value(const std::string& key) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto known = state_->values.find(key);
+  return known == state_->values.end() ? "" : known->second;
 }
 void MeetingServer::fail(const std::string& why) {
   state_->note(why);

@@ -27,6 +27,7 @@ class MeetingServer {
   int port() const;
   std::string failure() const;  // what was told to all; empty while all is well
   void fail(const std::string& why);
+  std::string value(const std::string& key) const;  // empty: nobody has set it
 
  private:
   struct State;

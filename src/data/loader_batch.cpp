@@ -83,7 +83,12 @@ BatchReader::~BatchReader() {
 // The contiguous share of this process.
 BatchReader::Rows BatchReader::rows_of(std::int64_t index) const {
   const std::int64_t begin = index * options_.batch, count = std::min(options_.batch, samples_ - begin);
-  return {begin + count * options_.rank / options_.ranks, begin + count * (options_.rank + 1) / options_.ranks};
+  const std::int64_t first = begin + count * options_.rank / options_.ranks;
+  return {first, first + share_of(count, options_.rank, options_.ranks)};
+}
+
+std::int64_t share_of(std::int64_t count, int rank, int ranks) {
+  return count * (rank + 1) / ranks - count * rank / ranks;
 }
 
 std::int64_t BatchReader::sample_at(std::int64_t place) const {

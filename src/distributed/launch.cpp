@@ -100,7 +100,8 @@ struct Rank {
 
 class Job {
  public:
-  Job(const LaunchOptions& options, int per_host, int restart) : options_(options), per_host_(per_host) {
+  Job(const LaunchOptions& options, int per_host, int restart, const std::string& run)
+      : options_(options), per_host_(per_host) {
     const bool here = options.hosts.empty();
     const std::string address = !options.address.empty() ? options.address : here ? "127.0.0.1" : own_name();
     const int hosts = here ? 1 : static_cast<int>(options.hosts.size());
@@ -117,6 +118,7 @@ class Job {
                                {"VARVE_MEETING", meeting},
                                {"VARVE_JOB_KEY", key}};
         if (restart > 0) variables.push_back({"VARVE_RESTART", std::to_string(restart)});
+        if (!run.empty()) variables.push_back({"VARVE_RUN", run});
         if (const int threads = threads_each(); threads > 0)
           variables.push_back({"VARVE_THREADS", std::to_string(threads)});
         start(host * per_host + local, here ? "" : options.hosts[static_cast<std::size_t>(host)], variables);
@@ -172,6 +174,7 @@ class Job {
   }
 
   std::string failure() const { return server_->failure(); }
+  std::string run() const { return server_->value("run"); }
 
  private:
   static std::string own_name() {
@@ -333,9 +336,11 @@ int launch(const LaunchOptions& options) {
   if (options.command.empty()) throw Error("launch: no command to start. For example: varve launch -n 4 train lenet5");
   const Signals signals;
   int ranks = options.ranks;
+  std::string run;
   for (int restart = 0;; ++restart) {
-    Job job(options, ranks, restart);
+    Job job(options, ranks, restart, run);
     const int code = job.wait();
+    if (!job.run().empty()) run = job.run();
     if (code == 0 || asked_to_end || restart == options.restarts) return code;
     if (options.elastic && ranks > 1) --ranks;
     std::fprintf(stderr, "launch: %s; starting again with %d rank%s, %d restart%s left\n", job.failure().c_str(),

@@ -63,6 +63,7 @@ backend::Opened open() {
   joining.get = [job](const std::string& key) { return job->client->get(key, 60); };
   opened.communicator = load_communicator(place.engine, joining);
   opened.verdict = [job] { return job->client->failure(); };
+  opened.note = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
   opened.tell = [job](const std::string& why) { job->client->fail(why); };
   opened.listen = [job](std::function<void(const std::string&)> told) { job->client->on_failure(std::move(told)); };
   return opened;
@@ -118,6 +119,10 @@ std::vector<std::string> gather_text(const std::string& text) {
   std::vector<std::string> all = gather_equal(padded);
   for (std::size_t r = 0; r < all.size(); ++r) all[r].resize(lengths[r]);
   return all;
+}
+
+void note(const std::string& key, const std::string& value) {
+  if (size() > 1) ranks().note(key, value);
 }
 
 void broadcast_variables(const std::vector<Variable>& variables, int root) {

@@ -7,6 +7,7 @@
 
 #include "train/clock.h"
 #include "train/interrupt.h"
+#include "varve/distributed.h"
 #include "varve/memory.h"
 #include "varve/ops.h"
 
@@ -54,6 +55,25 @@ void Totals::count(const Batch& batch) {
     for (std::size_t k = 0; k < values.size(); ++k) sums_[i][k] += values[k];
   }
   ++counted_;
+}
+
+void Totals::add_ranks() {
+  if (distributed::size() == 1) return;
+  // A rank without samples does not know how many sums a metric has.
+  std::vector<std::int64_t> lengths;
+  for (const std::vector<double>& sums : sums_) lengths.push_back(static_cast<std::int64_t>(sums.size()));
+  if (!lengths.empty()) lengths = distributed::all_max(tensor(lengths)).to_vector<std::int64_t>();
+  std::vector<double> all = {loss_, samples_};
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].resize(static_cast<std::size_t>(lengths[i]));
+    all.insert(all.end(), sums_[i].begin(), sums_[i].end());
+  }
+  all = distributed::all_sum(tensor(all)).to_vector<double>();
+  loss_ = all[0];
+  samples_ = all[1];
+  auto from = all.begin() + 2;
+  for (std::vector<double>& sums : sums_)
+    for (double& sum : sums) sum = *from++;
 }
 
 std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
@@ -132,7 +152,11 @@ void Evaluator::make_program() {
 
 data::Loader Evaluator::loader() const {
   return {held_ ? held_->rows() : dataset_,
-          {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
+          {.batch = std::max<std::int64_t>(options_.batch, distributed::size()),
+           .shuffle = false,
+           .workers = held_ ? 0 : options_.workers,
+           .rank = distributed::rank(),
+           .ranks = distributed::size()}};
 }
 
 void Evaluator::begin(const std::function<bool()>& go_on) {
@@ -147,8 +171,10 @@ Totals Evaluator::measured() {
   Totals totals(options_.metrics);
   model_.reset_state();
   data::Loader batches = loader();
-  for (data::Batch& batch : batches) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+  for (data::Batch& batch : batches)
+    if (batch.x.dim(0) > 0) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
   totals.settle();
+  totals.add_ranks();
   model_.reset_state();
   return totals;
 }
