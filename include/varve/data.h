@@ -275,7 +275,7 @@ struct LoaderOptions {
   int workers = 1;          // threads that read ahead
   int prefetch = 4;         // batches ready at most
   double mixup = 0;         // α; targets become f32 [B, classes]
-  int rank = 0, ranks = 1;  // this process's share of each batch
+  int rank = 0, ranks = 0;  // this process's share of each batch; 0 ranks: its place in the job (distributed.h)
 };
 
 // One epoch of batches, read ahead by worker threads; an Error of a worker is thrown by the loop that takes the batch.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranks.h"
 #include "base/text.h"
 #include "data/dataset_target.h"
 #include "data/loader_mixup.h"
@@ -44,6 +45,13 @@ void check_mixup(const Dataset& dataset) {
                     "\" has ", dataset.y().str(), "."));
 }
 
+LoaderOptions in_the_job(LoaderOptions options) {
+  if (options.ranks != 0) return options;
+  options.rank = rank_place().rank;
+  options.ranks = rank_place().size;
+  return options;
+}
+
 TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
   Shape shape{rows};
   for (const std::int64_t size : sample.shape) shape.push_back(size);
@@ -52,8 +60,9 @@ TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
 
 }  // namespace
 
-BatchReader::BatchReader(Dataset dataset, const LoaderOptions& options)
-    : dataset_(std::move(dataset)), options_(options), x_(dataset_.x()), y_(dataset_.y()) {
+BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
+    : dataset_(std::move(dataset)), options_(in_the_job(given)), x_(dataset_.x()), y_(dataset_.y()) {
+  const LoaderOptions& options = options_;
   check(options);
   check_streams(dataset_, options);
   samples_ = dataset_.size();

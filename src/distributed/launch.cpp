@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-constexpr double kLeaveSeconds = 30, kEndSeconds = 5;  // to end by themselves; after SIGTERM
+constexpr double kLeaveSeconds = 10, kEndSeconds = 5;  // to end by themselves; after SIGTERM
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 

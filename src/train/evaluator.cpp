@@ -154,9 +154,7 @@ data::Loader Evaluator::loader() const {
   return {held_ ? held_->rows() : dataset_,
           {.batch = std::max<std::int64_t>(options_.batch, distributed::size()),
            .shuffle = false,
-           .workers = held_ ? 0 : options_.workers,
-           .rank = distributed::rank(),
-           .ranks = distributed::size()}};
+           .workers = held_ ? 0 : options_.workers}};
 }
 
 void Evaluator::begin(const std::function<bool()>& go_on) {
@@ -253,7 +251,8 @@ Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOpt
   auto program = prediction(model, options.precision);
   model.reset_state();
   Outputs outputs;
-  for (data::Batch& b : data::batches(dataset, {.batch = batch, .shuffle = false})) outputs.add(program(b.x));
+  for (data::Batch& b : data::batches(dataset, {.batch = batch, .shuffle = false, .ranks = 1}))
+    outputs.add(program(b.x));
   return std::move(outputs).all();
 }
 

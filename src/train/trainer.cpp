@@ -265,9 +265,7 @@ data::Loader Trainer::loader() const {
            .skip = at_.step,
            .drop_last = options_.drop_last,
            .workers = held_ ? 0 : options_.workers,  // numbers are read faster than handed over
-           .mixup = options_.mixup,
-           .rank = distributed::rank(),
-           .ranks = distributed::size()}};
+           .mixup = options_.mixup}};
 }
 
 bool Trainer::completes_step() const { return (at_.step + 1) % options_.accumulate == 0 || at_.step + 1 == batches_; }

@@ -117,14 +117,13 @@ TEST_P(FitAmongRanks, ALoopOfOnesOwnNeedsNoChange) {
     model.build({28, 28, 1}, {.seed = 1});
     auto adam = optim::adam(1e-2).over(model.parameters());
     auto step = compile([&](Tensor x, Tensor labels) {
-      auto [loss, grads] = value_and_grad([&] { return cross_entropy(model(x, Mode::train), labels); },
-                                          model.parameters());
+      auto [loss, grads] =
+          value_and_grad([&] { return cross_entropy(model(x, Mode::train), labels); }, model.parameters());
       adam.apply(grads);
       return dist::all_mean(loss);
     });
     std::string text;
-    for (auto& [x, labels] :
-         data::batches(data.train, {.batch = 32, .seed = 7, .rank = dist::rank(), .ranks = dist::size()}))
+    for (auto& [x, labels] : data::batches(data.train, {.batch = 32, .seed = 7}))
       text += std::to_string(step(x, labels).item<float>()) + " ";
     return text;
   });

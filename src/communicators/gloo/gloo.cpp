@@ -8,9 +8,15 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <vector>
 
 #include "backend/communicator.h"
@@ -80,6 +86,21 @@ Reduce reduce_of(DType dtype, Combine combine) {
   throw Error(cat("gloo: sums f32, f64, i32 and i64, not ", dtype, "."));
 }
 
+// Connected TCP sockets of this process.
+std::set<int> connected_sockets() {
+  std::set<int> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+        (address.ss_family == AF_INET || address.ss_family == AF_INET6))
+      found.insert(fd);
+  }
+  return found;
+}
+
 class GlooCommunicator final : public backend::Communicator {
  public:
   explicit GlooCommunicator(const backend::Joining& joining) {
@@ -89,7 +110,10 @@ class GlooCommunicator final : public backend::Communicator {
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     context_ = std::make_shared<gloo::rendezvous::Context>(joining.rank, joining.size);
     context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
+    const std::set<int> before = connected_sockets();
     context_->connectFullMesh(table, device);
+    for (const int fd : connected_sockets())
+      if (!before.count(fd)) sockets_.push_back(fd);
   }
 
   std::string engine() const override { return "gloo"; }
@@ -170,8 +194,10 @@ class GlooCommunicator final : public backend::Communicator {
     });
   }
 
+  // Gloo's own way to close connections leaves a call that waits waiting; the end of a stream wakes it.
   void abort() override {
-    if (!aborted_.exchange(true)) context_->closeConnections();
+    if (aborted_.exchange(true)) return;
+    for (const int fd : sockets_) shutdown(fd, SHUT_RDWR);
   }
 
  private:
@@ -191,6 +217,7 @@ class GlooCommunicator final : public backend::Communicator {
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::uint32_t tag_ = 0;
   std::vector<char> parts_;
+  std::vector<int> sockets_;  // of the connections to the other ranks, open as long as the context is
   std::atomic<bool> aborted_{false};
 };
 
