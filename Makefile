@@ -15,7 +15,7 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples cuda docs site test test-pages test-python wheel test-full test-slow test-asan test-no-onednn \
+.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-neighbours wheel test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
 	@echo '  make test-pages    the tests of pages, in a browser'
 	@echo '  make test-python   the Python package and its tests (build tools from PyPI)'
+	@echo '  make test-neighbours  arrays shared with PyTorch, JAX and Hugging Face (gigabytes from PyPI)'
 	@echo '  make wheel         the Python package as a wheel: build/wheel/'
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
@@ -82,6 +83,10 @@ test:
 test-python:
 	@tools/setup python
 	@JOBS=$(JOBS) tools/test-python
+
+test-neighbours:
+	@tools/setup python
+	@JOBS=$(JOBS) tools/test-python --neighbours
 
 wheel:
 	@tools/setup python

@@ -208,6 +208,23 @@ bool has_own_memory(const std::string& device = "");
 // a value waits by itself: this is for clocks.
 void synchronize(const std::string& device = "");
 
+// ---- values that other libraries of this process read, or made, on a device
+//
+// Streams are numbered as in DLPack: 1 is CUDA's default stream, 2 the thread's own, others are a CUstream; -1: none,
+// the caller sees to the order himself.
+
+// Where the value of a tensor lies: "cpu", "cuda", "cuda:1". Computes it first.
+std::string device_of(const Tensor& tensor);
+// Memory of yours on a device, not copied. What writes it must come before later work of device_stream(device), and it
+// must not change meanwhile. `release` is called when the last tensor on it is gone and the device has read it.
+Tensor from_memory(const void* data, TensorType type, const std::string& device, std::function<void()> release = {});
+// The elements in row-major order where that device reads them, brought there first when they lie elsewhere. Work that
+// `stream` is given from now on sees them. They stay, unchanged, while the pointer is held; letting it go waits for
+// that stream, on the device. An index out of range that a kernel noted is told to who reads the tensor, not here.
+std::shared_ptr<const void> data_on(const std::string& device, const Tensor& tensor, std::intptr_t stream = 1);
+// The stream that a GPU's programs run on: a CUstream.
+std::intptr_t device_stream(const std::string& device);
+
 // ---- templates
 
 template <class T>

@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   nb::exception<Error>(m, "Error", PyExc_ValueError);
   nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError);
   bind_tensor(m);
+  bind_dlpack(m);
   bind_ops(m);
   bind_functions(m);
   bind_nn(m);

@@ -17,7 +17,7 @@ from . import _core
 from ._core import *  # noqa: F401,F403  operators, creation, devices
 from ._core import DType, Error, OutOfMemory, Tensor, Variable, __version__
 from . import _tensor  # noqa: F401  operators and methods of Tensor
-from ._create import arange, asarray, from_dlpack, load, save
+from ._create import arange, asarray, from_dlpack, load, load_metadata, save
 from ._functions import checkpoint, compile, custom_vjp, grad, gradients, value_and_grad, vjp
 from . import data, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Dict, Optional
 
 from . import _core
-from ._core import Tensor
+from ._core import Tensor, Variable
 
 
-def asarray(value: Any, dtype: Any = None) -> Tensor:
-    """A tensor that shares the memory of an array of NumPy, PyTorch, JAX or CuPy. The array must not change meanwhile.
+def asarray(value: Any, dtype: Any = None, *, copy: Optional[bool] = None) -> Tensor:
+    """A tensor that shares the memory of an array of NumPy, PyTorch, JAX or CuPy, which must not change meanwhile.
+
+    Arrays that cannot be shared are copied: not in row-major order, of another byte order, not aligned, of a type that is
+    widened (int16), and lists. `copy=True` copies always, `copy=False` raises instead.
 
     >>> import numpy, varve as vv
-    >>> vv.asarray(numpy.ones(3, "float32")).shape
-    (3,)
+    >>> x = numpy.ones(3, "float32")
+    >>> vv.asarray(x).numpy().ctypes.data == x.ctypes.data
+    True
     """
-    if isinstance(value, Tensor):
-        shared = value
-    elif hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        shared = from_dlpack(value)
+    if isinstance(value, (Tensor, Variable)):
+        shared = value if isinstance(value, Tensor) else value.value()
+    elif copy or (copy is None and isinstance(value, (list, tuple, int, float))):
+        shared = _core.tensor(value, dtype)
+    elif _core._is_foreign_array(value):
+        shared = _core._from_dlpack(value, "", copy)
     else:
-        shared = _core._share(value)
-    return shared if dtype is None else shared.astype(dtype)
+        shared = _core._share(value, copy is False)
+    if dtype is None or shared.dtype == _core._dtype(dtype):
+        return shared
+    if copy is False:
+        raise ValueError(f"asarray: copy=False cannot be kept, because {shared.dtype} becomes another type. Pass copy=None.")
+    return shared.astype(dtype)
 
 
-def from_dlpack(value: Any) -> Tensor:
-    """A tensor on the memory of an object with `__dlpack__`, not copied."""
-    import numpy
+def from_dlpack(value: Any, *, device: Optional[str] = None, copy: Optional[bool] = None) -> Tensor:
+    """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy, NumPy), not copied; it must not change.
 
-    try:
-        return _core._share(numpy.from_dlpack(value))
-    except (BufferError, RuntimeError, TypeError):
-        # A type that NumPy does not have (bf16), or memory that it cannot read: through a copy of the values.
-        if hasattr(value, "detach"):
-            value = value.detach().cpu()
-            if str(value.dtype) == "torch.bfloat16":
-                return _core.tensor(value.float().numpy()).astype("bf16")
-            return _core.tensor(value.numpy())
-        raise
+    Arrays of the processor that do not lie in row-major order are copied; with `copy=False` they are refused. A GPU's array
+    stays there, and work is ordered by streams. `device="cpu"` asks the other library for a copy in the processor's memory.
+
+    >>> import numpy, varve as vv
+    >>> x = numpy.arange(4.0)
+    >>> vv.from_dlpack(x).numpy().ctypes.data == x.ctypes.data
+    True
+    """
+    return _core._from_dlpack(value, device or "", copy)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
@@ -55,11 +64,37 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     return _core._arange(float(begin), float(end), float(step), dtype if dtype is not None else ("i64" if whole else "f32"))
 
 
-def save(path: str, tensors: Any, metadata: Any = None) -> None:
-    """A dict of tensors as a safetensors file."""
-    _core._save_safetensors(str(path), [(name, _core.tensor(value)) for name, value in tensors.items()], metadata or {})
+def save(path: Any, tensors: Any, metadata: Optional[Dict[str, str]] = None) -> None:
+    """A dict of tensors, or of arrays of any library, as a safetensors file, which Hugging Face's package reads.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "two.safetensors")
+    >>> vv.save(path, {"w": vv.ones((2, 3)), "b": [0.5]}, {"made": "by hand"})
+    >>> vv.load(path)["b"].tolist(), vv.load_metadata(path)
+    ([0.5], {'made': 'by hand'})
+    """
+    _core._save_safetensors(os.fspath(path), [(name, asarray(value)) for name, value in tensors.items()], metadata or {})
 
 
-def load(path: str) -> Any:
-    """The tensors of a safetensors file, by name."""
-    return dict(_core._load_safetensors(str(path))[0])
+def load(path: Any) -> Dict[str, Tensor]:
+    """The tensors of a safetensors file, by name.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "one.safetensors")
+    >>> vv.save(path, {"w": vv.ones((2, 3), dtype="bf16")})
+    >>> vv.load(path)["w"].dtype
+    varve.bf16
+    """
+    return dict(_core._load_safetensors(os.fspath(path))[0])
+
+
+def load_metadata(path: Any) -> Dict[str, str]:
+    """What a safetensors file says besides its tensors.
+
+    >>> import os, tempfile, varve as vv
+    >>> path = os.path.join(tempfile.mkdtemp(), "one.safetensors")
+    >>> vv.save(path, {"w": vv.ones((1,))}, {"format": "pt"})
+    >>> vv.load_metadata(path)
+    {'format': 'pt'}
+    """
+    return dict(_core._load_safetensors(os.fspath(path))[1])

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -63,6 +64,13 @@ class Device {
   virtual void wait() = 0;                    // until everything started has ended; throws what went wrong there
   virtual void share(ErrorWord& errors) = 0;  // kernels given this word can note in it
   virtual std::vector<double> time(const std::vector<std::function<void()>>& pieces) = 0;  // runs them, seconds of each
+  // Memory that another library has here; never written. `release` is called when the device has read what it was to
+  // read. Throws Error where the address is not of this device.
+  virtual std::shared_ptr<ir::Remote> adopt(void* address, std::size_t bytes, std::function<void()> release) = 0;
+  // Streams, ours and other libraries', are numbered as in DLPack: 1 the default one, 2 the thread's own, -1 none.
+  virtual std::intptr_t stream_number() const = 0;
+  virtual void let_follow(std::intptr_t stream) = 0;  // what it is given from now on runs after what was started here
+  virtual void follow(std::intptr_t stream) = 0;      // and what is started here after what it was given
   virtual DeviceMemory memory() const = 0;
   virtual DevicePeaks peaks() = 0;        // measured at the first call
   virtual DeviceFacts about() const = 0;  // the device, its driver, and the libraries that kernels come from

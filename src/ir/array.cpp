@@ -36,6 +36,18 @@ void Storage::written_there() {
   far_ = true;
 }
 
+std::shared_ptr<Remote> Storage::hold_remote() const {
+  const std::lock_guard lock(fetch_mutex());
+  return remote_;
+}
+
+bool Storage::move_remote(std::shared_ptr<Remote> to) {
+  const std::lock_guard lock(fetch_mutex());
+  if (remote_.use_count() > 1) return false;
+  remote_ = std::move(to);
+  return true;
+}
+
 std::shared_ptr<Storage> new_storage(std::size_t bytes) { return std::make_shared<Storage>(bytes, allocate(bytes)); }
 
 std::shared_ptr<Array> new_array(const TensorType& type) {

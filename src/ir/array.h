@@ -20,6 +20,8 @@ class Remote {
   const void* device = nullptr;  // whose memory
   void* address = nullptr;       // there
   std::size_t bytes = 0;
+  bool foreign = false;        // another library's: never written
+  bool on_both_sides = false;  // the processor's memory, which the device reads through the same address
 };
 
 // Bytes with one owner: in the processor's memory (our allocator's, or a user's block with his release function), in a
@@ -28,7 +30,8 @@ class Storage {
  public:
   Storage(std::size_t size, void* memory, std::function<void()> free_memory = {})
       : bytes(size), release(std::move(free_memory)), data_(memory) {}
-  explicit Storage(std::shared_ptr<Remote> remote) : bytes(remote->bytes), remote_(std::move(remote)), far_(true) {}
+  explicit Storage(std::shared_ptr<Remote> remote)
+      : bytes(remote->bytes), made_there(true), remote_(std::move(remote)), far_(true) {}
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage();
@@ -42,10 +45,14 @@ class Storage {
   const std::shared_ptr<Remote>& remote() const { return remote_; }
   void set_remote(std::shared_ptr<Remote> remote) { remote_ = std::move(remote); }
   void written_there();
+  // For another library that reads the copy in place: it keeps its address and its bytes while this is held.
+  std::shared_ptr<Remote> hold_remote() const;
+  bool move_remote(std::shared_ptr<Remote> to);                         // false where somebody holds it
   bool is_far() const { return far_.load(std::memory_order_acquire); }  // the newest bytes are on a device alone
 
   const std::size_t bytes;
   const std::function<void()> release;       // empty: came from our allocator
+  const bool made_there = false;             // by a device; the processor's bytes are a copy
   std::shared_ptr<const std::string> error;  // what went wrong while this was computed; thrown at the next read
 
  private:

@@ -62,6 +62,14 @@ bool is_device_name(const std::string& name) {
   return false;
 }
 
+std::string loaded_device(const void* device) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [ordinal, backend] : all.cuda)
+    if (backend && backend->device() == device) return backend->name();
+  return all.built_in.front()->name();
+}
+
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const auto& backend : backends().built_in) names.push_back(backend->name());

@@ -13,6 +13,7 @@ const backend::Backend& backend_named(const std::string& name);  // throws Error
 std::vector<std::string> backend_names();                        // built in
 std::vector<std::string> device_names();  // what a user may ask for: also those that are loaded when asked for
 bool is_device_name(const std::string& name);
+std::string loaded_device(const void* device);  // the name of the backend that this device belongs to
 
 // Declared here, defined where all rooms meet (src/assembly): the list of what was built in.
 std::vector<std::unique_ptr<backend::Backend>> built_in_backends();

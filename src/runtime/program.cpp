@@ -21,6 +21,7 @@ bool exclusive(const Tensor& held) {
   if (held.node().use_count() > 1) return false;
   const std::shared_ptr<const ir::Array> array = array_of(held);
   if (array.use_count() != 2 || array->storage.use_count() != 1 || array->storage->release) return false;
+  if (array->storage->remote() && array->storage->remote()->foreign) return false;
   std::atomic_thread_fence(std::memory_order_acquire);  // counts are read without one
   return true;
 }

@@ -21,6 +21,7 @@ class ResultMemory final : public ir::Remote {
     device = memory_->device;
     address = memory_->address;
     bytes = memory_->bytes;
+    on_both_sides = memory_->on_both_sides;
   }
   void set_mark(std::shared_ptr<backend::Mark> made) { made_ = std::move(made); }
   bool ready() const override { return made_ && made_->passed(); }
@@ -80,21 +81,23 @@ void* Program::argument_on_device(std::size_t index, const Tensor& arg) {
   return slot.memory[index]->address;
 }
 
-// What an earlier run left in this place, and somebody still holds unread, moves out first.
+// What an earlier run left in this place, and somebody still holds unread, moves out first. Where another library reads
+// it in place, the place is left to it and a new one taken.
 void Program::make_room(Result& result, bool shared) {
   if (!result.handed.node() || exclusive(result.handed)) return;
   ir::Storage& storage = *array_of(result.handed)->storage;
   if (storage.is_far() && !shared) {
     std::shared_ptr<ir::Remote> own = where_->allocate(storage.bytes);
     where_->copy(own->address, result.memory->address, storage.bytes);
-    return storage.set_remote(std::move(own));
+    if (!storage.move_remote(std::move(own))) result.memory = nullptr;
+    return;
   }
   try {
     static_cast<void>(storage.data());  // of a run some turns ago: nothing to wait for, as a rule
   } catch (const Error& error) {
     storage.error = std::make_shared<const std::string>(error.what());
   }
-  storage.set_remote(nullptr);
+  if (!storage.move_remote(nullptr)) result.memory = nullptr;
 }
 
 // Results lie in fixed places, so that the recording fits: small ones in one of a ring that the processor can read,
@@ -107,10 +110,10 @@ void Program::bind_results_on_device(std::vector<Tensor>& results) {
     std::vector<Result>& turn = ring_[shared ? runs_ % kRing : 0];
     turn.resize(traced_.results);
     Result& result = turn[o];
+    make_room(result, shared);
     if (!result.memory)
       result.memory =
           shared ? where_->allocate_shared(plan_->outputs[o].bytes()) : where_->allocate(plan_->outputs[o].bytes());
-    make_room(result, shared);
     auto array = std::make_shared<ir::Array>();
     array->type = plan_->outputs[o];
     array->layout = contiguous(array->type.shape);

@@ -199,6 +199,21 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+  if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) return CUDA_ERROR_NOT_SUPPORTED;
+  std::lock_guard lock(mutex);
+  const auto inside = [&](const auto& blocks, auto key, auto size_of) {
+    const auto after = blocks.upper_bound(key);
+    return after != blocks.begin() &&
+           address < reinterpret_cast<CUdeviceptr>(std::prev(after)->first) + size_of(std::prev(after)->second);
+  };
+  const bool known = inside(allocations, address, [](const Allocation& block) { return block.bytes; }) ||
+                     inside(host_allocations, pointer(address), [](std::size_t bytes) { return bytes; });
+  if (!known) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<int*>(data) = 0;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return copy_now(pointer(to), pointer(from), bytes);
 }

@@ -156,6 +156,25 @@ TEST(Lazy, MemoryOfYoursIsReleasedOnce) {
   EXPECT_THROW(from_memory(nullptr, {f32, {3}}), Error);
 }
 
+TEST(Lazy, MemoryIsNamedByItsDevice) {
+  const std::vector<float> mine{1, 2, 3};
+  int released = 0;
+  std::shared_ptr<const void> held;
+  {
+    const Tensor t = from_memory(mine.data(), {f32, {3}}, "cpu", [&] { ++released; });
+    EXPECT_EQ(device_of(t), "cpu");
+    EXPECT_EQ(device_of(t + 1), "cpu");
+    held = data_on("cpu", t);
+    EXPECT_EQ(held.get(), mine.data());
+  }
+  EXPECT_EQ(released, 0);  // the pointer holds it
+  held = nullptr;
+  EXPECT_EQ(released, 1);
+  EXPECT_THROW(device_stream("cpu"), Error);
+  EXPECT_THROW(data_on("abacus", zeros({1})), Error);
+  EXPECT_THROW(from_memory(mine.data(), {f32, {3}}, "abacus"), Error);
+}
+
 TEST(Lazy, ThreadsEvaluateSharedTensors) {
   for (int round = 0; round < 20; ++round) {
     const Counted counted;

@@ -81,6 +81,7 @@ class SharedBlock final : public ir::Remote {
   SharedBlock(Context& context, std::size_t size) : context_(context) {
     device = &context;
     bytes = size;
+    on_both_sides = true;
     context.make_current();
     check(cuMemHostAlloc(&address, std::max<std::size_t>(size, 64), CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc");
   }
@@ -198,10 +199,9 @@ Context::Context(Gpu gpu) : gpu_(std::move(gpu)) {
 Context::~Context() = default;  // never runs: the context lives as long as the process
 
 void Context::make_current() const {
-  thread_local CUcontext current = nullptr;
-  if (current == context_) return;
+  CUcontext current = nullptr;  // asked for each time: other libraries choose theirs in the same threads
+  if (cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context_) return;
   check(cuCtxSetCurrent(context_), "cuCtxSetCurrent");
-  current = context_;
 }
 
 int Context::note(const std::string& text) {

@@ -49,6 +49,10 @@ class Context final : public backend::Device {
   void wait() override;
   void share(backend::ErrorWord& errors) override;
   std::vector<double> time(const std::vector<std::function<void()>>& pieces) override;
+  std::shared_ptr<ir::Remote> adopt(void* address, std::size_t bytes, std::function<void()> release) override;
+  std::intptr_t stream_number() const override { return reinterpret_cast<std::intptr_t>(stream_); }
+  void let_follow(std::intptr_t stream) override;
+  void follow(std::intptr_t stream) override;
   backend::DeviceMemory memory() const override;
   backend::DevicePeaks peaks() override;
   backend::DeviceFacts about() const override;
