@@ -15,7 +15,8 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-neighbours wheel test-full test-slow test-asan test-no-onednn \
+.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-python-asan test-neighbours wheel \
+        wheel-cuda test-wheel test-wheel-cuda test-install deb test-deb test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
 help:
@@ -27,9 +28,11 @@ help:
 	@echo '  make examples      build the examples: build/examples/'
 	@echo '  make cuda          build the CUDA backend: build/lib/libvarve_cuda.so (needs the CUDA toolkit and cuDNN)'
 	@echo '  make test-pages    the tests of pages, in a browser'
-	@echo '  make test-python   the Python package and its tests (build tools from PyPI)'
+	@echo '  make test-python   the Python package and its tests (build tools from PyPI); test-python-asan: under sanitizers'
 	@echo '  make test-neighbours  arrays shared with PyTorch, JAX and Hugging Face (gigabytes from PyPI)'
-	@echo '  make wheel         the Python package as a wheel: build/wheel/'
+	@echo '  make wheel         the Python package as a wheel: build/wheel/; test-wheel installs and uses it'
+	@echo '  make wheel-cuda    its CUDA backend as a second wheel: build/wheel-cuda/; test-wheel-cuda tries it'
+	@echo '  make deb           Debian packages of the command, library and headers: build/deb/; test-deb tries them'
 	@echo '  make test-full     the slow tests, and all under sanitizers, without oneDNN, and with oneDNN 3.x;'
 	@echo '                     each also alone: test-slow, test-asan, test-no-onednn, test-onednn3'
 	@echo '  make docs          write docs/operators.md and the tables of docs/network-files.md anew'
@@ -88,9 +91,40 @@ test-neighbours:
 	@tools/setup python
 	@JOBS=$(JOBS) tools/test-python --neighbours
 
+test-python-asan:
+	@tools/setup python
+	@JOBS=$(JOBS) tools/test-python --asan
+
 wheel:
 	@tools/setup python
 	@tools/wheel
+
+wheel-cuda: cuda
+	@tools/setup python
+	@tools/wheel-cuda
+
+test-wheel:
+	@tools/setup packages
+	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
+	@tools/test-wheel
+
+test-wheel-cuda: wheel-cuda
+	@$(call configure,dev,build,,ON)
+	@[ -n "$$(ls build/wheel/varve_dl-*.whl 2> /dev/null)" ] || tools/wheel
+	@JOBS=$(JOBS) tools/test-wheel-cuda
+
+test-install:
+	@tools/setup packages
+	@tools/test-install
+
+deb:
+	@tools/setup packages
+	@JOBS=$(JOBS) tools/deb
+
+test-deb:
+	@tools/setup packages
+	@[ -n "$$(ls build/deb/varve_*.deb 2> /dev/null)" ] || JOBS=$(JOBS) tools/deb
+	@tools/test-deb
 
 test-pages:
 	@tools/setup pages
@@ -147,4 +181,4 @@ format-check:
 	  || { echo 'format-check: run "make format".'; exit 1; }
 
 clean:
-	rm -rf build build-files build-asan build-no-onednn build-onednn3
+	rm -rf build build-files build-asan build-no-onednn build-onednn3 build-python build-deb

@@ -28,7 +28,7 @@ class Comparer {
  private:
   void add(Change change) {
     change.key = after_->key();
-    change.regression = change.kind == Kind::worse && after_->framework == "varve";
+    change.regression = change.kind == Kind::worse && !is_peer(after_->framework);
     result_.changes.push_back(std::move(change));
   }
   void status() {

@@ -83,6 +83,7 @@ const std::vector<Framework>& frameworks() {
       {"keras-tensorflow", "keras_adapter.py", {"plain", "xla"}, "tensorflow"},
       {"keras-jax", "keras_adapter.py", {"plain"}, "jax"},
       {"jax", "jax_adapter.py", {"plain"}, "jax"},
+      {"varve-python", "varve_adapter.py", {"plain"}, "varve"},
   };
   return all;
 }
@@ -115,12 +116,21 @@ std::string peers_python() {
   return access(python.c_str(), X_OK) == 0 ? python : "";
 }
 
+std::string python_of(const Framework& framework) {
+  return is_peer(framework.name) ? peers_python() : variable("VARVE_PYTHON");
+}
+
 std::string missing(const Framework& framework) {
   if (framework.adapter.empty()) return "";
   const std::string adapter = adapters_folder() + "/" + framework.adapter;
   if (access(adapter.c_str(), R_OK) != 0)
     return cat("its adapter is not at ", adapter, "; VARVE_ADAPTERS may name its folder");
-  const std::string python = peers_python();
+  const std::string python = python_of(framework);
+  if (!is_peer(framework.name) && python.empty())
+    return "no Python that has the package varve; run `python -m varve bench …` with the one that has it, or name it "
+           "in "
+           "VARVE_PYTHON";
+  if (!is_peer(framework.name)) return "";  // the adapter says when its import fails
   if (python.empty()) return "no virtual environment of peers; `varve bench setup` makes it";
   if (variable("VARVE_PEERS_PYTHON").empty() && !package_present(python, framework.package))
     return cat("the package ", framework.package, " is not installed there; `varve bench setup` adds it");
@@ -132,7 +142,7 @@ Command worker_command(const Framework& framework, const Request& request, const
   if (framework.adapter.empty())
     command.words = {kThisProgram, "bench", "worker", request_path};
   else
-    command.words = {peers_python(), adapters_folder() + "/" + framework.adapter, request_path};
+    command.words = {python_of(framework), adapters_folder() + "/" + framework.adapter, request_path};
   command.processors = spread_processors(request.threads);
   const std::string threads = cat(request.threads);
   command.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"PYTHONUNBUFFERED", "1"}};

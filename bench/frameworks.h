@@ -26,6 +26,8 @@ const Framework& find_framework(const std::string& name);  // Error with the nea
 std::string adapters_folder();  // VARVE_ADAPTERS, else that of the installation or of the sources
 std::string peers_folder();     // the virtual environment: ~/.cache/varve/peers
 std::string peers_python();     // VARVE_PEERS_PYTHON, else that of peers_folder(); "" when there is none
+// The Python of an adapter: that of the peers, and of Varve's own VARVE_PYTHON, which `python -m varve` sets to itself.
+std::string python_of(const Framework& framework);
 
 // Why it cannot be measured here and what to do about it; "" when it can.
 std::string missing(const Framework& framework);

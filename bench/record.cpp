@@ -112,10 +112,12 @@ void check_summary(const Record& r) {
 
 }  // namespace
 
+bool is_peer(const std::string& framework) { return framework != "varve" && framework != "varve-python"; }
+
 std::vector<std::size_t> Record::best_turns() const {
   std::vector<std::size_t> turns(processes.size());
   std::iota(turns.begin(), turns.end(), std::size_t{0});
-  if (framework == "varve" || turns.size() < 2) return turns;
+  if (!is_peer(framework) || turns.size() < 2) return turns;
   const std::size_t best = *std::min_element(turns.begin(), turns.end(), [&](std::size_t a, std::size_t b) {
     return !processes[a].empty() && (processes[b].empty() || median(processes[a]) < median(processes[b]));
   });

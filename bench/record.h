@@ -12,6 +12,8 @@
 
 namespace varve::bench {
 
+bool is_peer(const std::string& framework);  // neither Varve nor Varve through its Python package
+
 struct Record {
   std::string kind;  // step infer parts train losses ablate
   std::string workload, framework, mode;

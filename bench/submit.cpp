@@ -98,7 +98,7 @@ std::vector<std::string> remarks_of(const std::vector<Row>& rows) {
   });
   if (busy > 0) remarks.push_back(cat("the machine had other work to do in ", busy, " of ", rows.size(), " records"));
   const bool peers = std::any_of(rows.begin(), rows.end(),
-                                 [](const Row& row) { return row.record.framework != "varve" && row.record.ok(); });
+                                 [](const Row& row) { return is_peer(row.record.framework) && row.record.ok(); });
   if (!peers) remarks.emplace_back("no other framework was measured: the file gives times, and no ratio");
   return remarks;
 }

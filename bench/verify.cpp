@@ -39,7 +39,7 @@ std::string fingerprint(const Framework& framework, const Workload& workload, co
     for (const char* shared : {framework.adapter.c_str(), "common.py", "process.py", "tasks.py"})
       adapter = hash_combine(adapter, file_hash(fs::path(adapters_folder()) / shared));
     std::error_code ignored;
-    const fs::path python = peers_python();
+    const fs::path python = python_of(framework);
     const auto changed = fs::last_write_time(python.parent_path().parent_path() / "lib", ignored);
     environment = cat(python.string(), " ", ignored ? 0 : changed.time_since_epoch().count());
   }

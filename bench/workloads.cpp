@@ -263,6 +263,8 @@ const Workload& find_workload(const std::string& name) {
 nlohmann::ordered_json workload_json(const Workload& w) {
   nlohmann::ordered_json json{{"name", w.name}};
   json.update(family_json(w));
+  json["zoo"] = w.zoo;
+  json["sizes"] = w.sizes;
   json["input"] = std::vector<std::int64_t>(w.input.begin(), w.input.end());
   json["dtype"] = name(w.dtype);
   if (w.vocabulary > 0) json["vocabulary"] = w.vocabulary;

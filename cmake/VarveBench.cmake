@@ -15,5 +15,5 @@ target_link_libraries(varve_bench PUBLIC varve nlohmann_json::nlohmann_json PRIV
 set(adapters "${CMAKE_INSTALL_DATADIR}/varve/adapters")
 target_compile_definitions(varve_bench PRIVATE
   VARVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" VARVE_ADAPTERS_INSTALLED="${adapters}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/adapters/" DESTINATION "${adapters}"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/adapters/" DESTINATION "${adapters}" COMPONENT command
         FILES_MATCHING PATTERN "*.py" PATTERN "*.txt")

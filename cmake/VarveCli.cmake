@@ -35,4 +35,4 @@ set_target_properties(varve_bench_cli PROPERTIES OUTPUT_NAME varve-bench)
 if(VARVE_COMMUNICATORS)
   add_dependencies(varve_cli ${VARVE_COMMUNICATORS})  # which `varve launch` loads
 endif()
-install(TARGETS varve_cli varve_bench_cli)
+install(TARGETS varve_cli varve_bench_cli COMPONENT command)

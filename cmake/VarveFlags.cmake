@@ -18,7 +18,8 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 find_program(VARVE_CCACHE ccache)
 mark_as_advanced(VARVE_CCACHE)
 if(VARVE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${VARVE_CCACHE}")
+  # Paths below the project are hashed as relative ones: what two build folders compile alike is compiled once.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${VARVE_CCACHE}")
 endif()
 
 add_library(varve_flags INTERFACE)
@@ -50,10 +51,13 @@ endif()
 
 if(VARVE_SANITIZE)
   # Instrumented code sets off false warnings in GCC's flow analysis; the plain builds keep warnings as errors.
-  # What is tested is instrumented, the tests themselves are not: they would take as long again to compile.
-  target_compile_options(varve_flags INTERFACE
-    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:VARVE_TEST>>>:-fsanitize=${VARVE_SANITIZE}> -fno-sanitize-recover=all
-    -fno-omit-frame-pointer)
+  # What is tested is instrumented and has its assertions. The tests themselves are compiled as in the plain build, word
+  # for word: a compiler cache then has them already.
+  set(test "$<BOOL:$<TARGET_PROPERTY:VARVE_TEST>>")
+  target_compile_options(varve_flags INTERFACE $<${test}:-Werror>)
+  foreach(flag -O1 -UNDEBUG "-fsanitize=${VARVE_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(varve_flags INTERFACE $<$<NOT:${test}>:${flag}>)
+  endforeach()
 else()
   target_compile_options(varve_flags INTERFACE -Werror)
 endif()

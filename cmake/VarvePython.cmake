@@ -18,7 +18,19 @@ target_compile_options(varve_python PRIVATE -O1 -fvisibility=hidden)
 target_link_options(varve_python PRIVATE "-Wl,--exclude-libs,ALL")
 set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
                       LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/varve")
-install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python)
+# A wheel asks for them; `cmake --install` alone leaves them.
+install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
+# Type stubs, from the module itself. Importing it needs nanobind-backend, and no sanitizer's library loaded first.
+if(NOT VARVE_SANITIZE)
+  set(stubs _core.pyi _layer_table.pyi _networks.pyi _set_table.pyi _tables.pyi py.typed)
+  add_custom_command(TARGET varve_python POST_BUILD VERBATIM
+                     COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/python-stubs"
+                             "$<TARGET_FILE_DIR:varve_python>" "$<TARGET_FILE_DIR:varve_python>")
+  list(TRANSFORM stubs PREPEND "$<TARGET_FILE_DIR:varve_python>/")
+  install(FILES ${stubs} DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 if(TARGET varve_cli)
-  install(TARGETS varve_cli RUNTIME DESTINATION varve/bin COMPONENT python)
+  install(TARGETS varve_cli varve_bench_cli RUNTIME DESTINATION varve/bin COMPONENT python EXCLUDE_FROM_ALL)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/adapters/" DESTINATION "varve/${CMAKE_INSTALL_DATADIR}/varve/adapters"
+          COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.py" PATTERN "*.txt")
 endif()

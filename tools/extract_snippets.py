@@ -4,8 +4,9 @@
     tools/extract_snippets.py OUT.cpp PAGE.md...
 
 The ```cpp blocks of one page are one function body, in the order of the page: what one block declares the next may use.
-A block ```output right after one says what it prints (after other languages it is theirs). Lines keep the page's numbers, so that a compiler's
-message points into the page.
+A block ```output right after one says what it prints; right after a ```cpp and a ```python block, what both print (after
+other languages it is theirs). Lines keep the page's numbers, so that a compiler's message points into the page.
+The Python of the pages is run by python/tests/test_docs.py, which reads them with `blocks`.
 """
 import pathlib
 import re
@@ -27,7 +28,7 @@ def blocks(page):
 
 
 def test_of(page):
-    includes, body, before = [], [], ""
+    includes, body, before, end = [], [], "", 0
     for info, start, lines in blocks(page):
         if info == "cpp":
             body.append(f'#line {start} "{page.name}"')
@@ -41,7 +42,8 @@ def test_of(page):
             text = "\n".join(lines) + "\n"
             body.append(f'#line {start} "{page.name}"')
             body.append(f'varve::test::expect_printed(page_output, R"~~({text})~~", {start});')
-        before = info
+        below = start == end + 2  # nothing stands between
+        before, end = ("cpp" if info == "python" and before == "cpp" and below else info), start + len(lines)
     if not body:
         return [], ""
     name = re.sub(r"\W", "_", page.stem)

@@ -123,6 +123,12 @@ class Peer:
         """The trainable parameters in the order of Varve's model.parameters()."""
         raise NotImplementedError
 
+    def load_file(self, path: str) -> dict[str, np.ndarray]:
+        """The arrays of a safetensors file."""
+        from safetensors.numpy import load_file
+
+        return load_file(path)
+
     def batch(self, x: np.ndarray, y: np.ndarray) -> Any:
         raise NotImplementedError
 
@@ -216,7 +222,7 @@ def perform(request: Request, make: Callable[[Request], Peer]) -> dict[str, Any]
         slots = peer.slots()
         answer["parameters"] = sum(math.prod(slot.shape) for slot in slots)
         if request.weights:
-            tasks.load_weights(request.weights, slots)
+            tasks.load_weights(request.weights, peer.load_file(request.weights), slots)
         answer |= tasks.TASKS[request.task](request, peer)
     except Unsupported as error:
         answer |= {"status": "unsupported", "reason": str(error)}

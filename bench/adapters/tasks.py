@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
 import process
 
@@ -41,13 +40,12 @@ def synthetic(request: Request, samples: int) -> tuple[np.ndarray, np.ndarray]:
 def batches(request: Request, peer: Peer) -> list[Any]:
     if not request.batches:
         return [peer.batch(*synthetic(request, request.batch))]
-    read = load_file(request.batches)
+    read = peer.load_file(request.batches)
     count = sum(1 for name in read if name.startswith("x"))
     return [peer.batch(read[f"x{i}"], read.get(f"y{i}", read[f"x{i}"])) for i in range(count)]
 
 
-def load_weights(path: str, slots: Sequence[Slot]) -> None:
-    read = load_file(path)
+def load_weights(path: str, read: dict[str, np.ndarray], slots: Sequence[Slot]) -> None:
     if len(read) != len(slots):
         raise ValueError(f"{path} holds {len(read)} parameters; this network has {len(slots)}.")
     for name, slot in zip(sorted(read), slots):
@@ -213,7 +211,7 @@ def train_epoch(request: Request, peer: Peer, part: Part, rng: np.random.Generat
 def train(request: Request, peer: Peer) -> dict[str, Any]:
     if not request.data:
         raise ValueError("the task train needs 'data', a file of x_train, y_train, …; the request names none.")
-    data, rng, energy = load_file(request.data), np.random.default_rng(request.seed), process.Energy()
+    data, rng, energy = peer.load_file(request.data), np.random.default_rng(request.seed), process.Energy()
 
     def held(name: str) -> Part:
         x = data.get(f"x_{name}", np.empty(0))

@@ -12,7 +12,8 @@
 namespace varve::bench {
 namespace {
 
-const std::vector<std::string> kOrder = {"varve", "torch", "keras-tensorflow", "jax", "torch-compile", "keras-jax"};
+const std::vector<std::string> kOrder = {"varve",         "torch",     "keras-tensorflow", "jax",
+                                         "torch-compile", "keras-jax", "varve-python"};
 
 std::size_t framework_place(const std::string& name) {
   return static_cast<std::size_t>(std::find(kOrder.begin(), kOrder.end(), name) - kOrder.begin());
@@ -107,7 +108,7 @@ const Record* Comparison::of(const std::string& framework) const {
 const Record* Comparison::best_peer() const {
   const Record* best = nullptr;
   for (const auto& [name, record] : records)
-    if (name != "varve" && record->ok() && record->ms_median > 0 && (!best || record->ms_median < best->ms_median))
+    if (is_peer(name) && record->ok() && record->ms_median > 0 && (!best || record->ms_median < best->ms_median))
       best = record;
   return best;
 }

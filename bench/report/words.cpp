@@ -20,7 +20,8 @@ constexpr Known kKnown[] = {{"varve", "Varve"},
                             {"keras-tensorflow", "Keras TensorFlow"},
                             {"jax", "JAX"},
                             {"torch-compile", "PyTorch compile"},
-                            {"keras-jax", "Keras JAX"}};
+                            {"keras-jax", "Keras JAX"},
+                            {"varve-python", "Varve, Python"}};
 
 std::string with_commas(const std::string& digits) {
   std::string text;

@@ -27,7 +27,8 @@ void add_sweep(Command& command, SuiteOptions& options) {
       .option("--threads", sweep.threads, "the physical cores unless given")
       .option("--precision", sweep.precision, "f32, tf32, bf16 or several")
       .option("--device", sweep.device, "cpu, cuda or both")
-      .option("--frameworks", sweep.frameworks, "varve, torch, torch-compile, keras-tensorflow, keras-jax, jax");
+      .option("--frameworks", sweep.frameworks,
+              "varve, torch, torch-compile, keras-tensorflow, keras-jax, jax, varve-python");
 }
 
 void add_timing(Command& command, SuiteOptions& options) {

@@ -25,12 +25,14 @@ std::string cell(const Record* r) {
 const Record* best_peer(const Row& row) {
   const Record* best = nullptr;
   for (const auto& [name, r] : row.by_framework)
-    if (name != "varve" && r->ok() && r->ratio_to_varve > 0 && (!best || r->ms_median < best->ms_median)) best = r;
+    if (bench::is_peer(name) && r->ok() && r->ratio_to_varve > 0 && (!best || r->ms_median < best->ms_median)) best = r;
   return best;
 }
 
 std::string ratio_cell(const Row& row) {
   const Record* best = best_peer(row);
+  const auto python = row.by_framework.find("varve-python");
+  if (!best && python != row.by_framework.end() && python->second->ratio_to_varve > 0) best = python->second;
   if (!best) return "-";
   return cat(fixed(best->ratio_to_varve, 2), " [", fixed(best->ratio_interval.low, 2), ", ",
              fixed(best->ratio_interval.high, 2), "] ", best->framework);
@@ -41,7 +43,7 @@ std::string memory_cell(const Row& row) {
   if (varve == row.by_framework.end() || varve->second->peak_bytes == 0) return "-";
   const Record* against = nullptr;
   for (const auto& [name, r] : row.by_framework) {
-    if (name == "varve" || !r->ok() || r->peak_bytes == 0) continue;
+    if (!bench::is_peer(name) || !r->ok() || r->peak_bytes == 0) continue;
     if (!against || name == "torch" || (against->framework != "torch" && r->peak_bytes < against->peak_bytes))
       against = r;
   }

@@ -152,6 +152,7 @@ class Dataset {  // a cheap handle
   TensorType x() const;
   TensorType y() const;
   const Info& info() const;
+  const Source& source() const;  // below what was chosen and mapped
   std::int64_t classes() const;  // of integer targets: from info, or one more than the largest target
   std::int64_t streams() const;
   bool fixed() const;  // every epoch sees the same samples: there are no transforms

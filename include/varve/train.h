@@ -99,6 +99,8 @@ CallbackPtr each_step(std::function<void(Session&)> f);
 // ---- fit
 
 enum class Verbosity : std::uint8_t { automatic, bar, lines, quiet };  // automatic: a bar on a terminal, else lines
+// Where a run's progress goes instead of standard error. A line that is not `kept` is replaced by the next one.
+using ProgressSink = std::function<void(const std::string& line, bool kept)>;
 
 struct FitOptions {
   Loss loss = cross_entropy;
@@ -125,7 +127,8 @@ struct FitOptions {
   bool check_layers = false;  // look at every layer's output: a NaN is then named at once
   std::vector<CallbackPtr> callbacks = {};
   Verbosity verbosity = Verbosity::automatic;
-  std::string config = "";  // kept as config.toml in the run's folder
+  ProgressSink progress = {};  // empty: standard error
+  std::string config = "";     // kept as config.toml in the run's folder
 };
 // Leaves the model with the last weights; best.safetensors in the run's folder has the best ones.
 History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options = {});
@@ -150,6 +153,7 @@ Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOp
 struct PredictOptions {
   std::int64_t batch = 256;
   ProductType precision = f32;
+  int workers = 1;  // of a data set
 };
 Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& = {});  // outputs, in order
 Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& = {});               // rows of x
@@ -169,9 +173,27 @@ struct RateFinderOptions {
   std::int64_t steps = 100;
   std::int64_t seed = 0;
   ProductType precision = f32;
+  int workers = 1;
 };
 RateFinder find_rate(nn::Module& model, const data::Dataset& train,
                      const RateFinderOptions& = {});  // weights as before
+
+// ---- what people look at
+
+std::vector<std::string> curves_svg(const History& history);  // one for each value of the epochs, and the rate's
+// "" when there are more than 100 classes. Counts: a Score's confusion.
+std::string confusion_svg(const std::vector<double>& counts, const std::vector<std::string>& classes);
+
+// A sample that the network understands least.
+struct WorstSample {
+  double loss = 0;
+  std::string truth, predicted;  // class and probability, or numbers
+  std::string png = "";          // the sample as a picture, base64
+  std::string text = "";         // or as words or numbers
+  std::int64_t index = 0;        // in the data set
+};
+// Those with the highest loss, the worst first: of classes or numbers, one target a sample; others give none.
+std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& dataset, const Loss& loss);
 
 // ---- run folders
 

@@ -14,6 +14,8 @@
 
 #include <varve/varve.h>
 
+#include "lock.h"
+
 namespace varve::python {
 
 namespace nb = nanobind;
@@ -22,7 +24,7 @@ using namespace nb::literals;
 // The interpreter's lock is given back while the library works: it may compute, and it takes locks of its own.
 template <class F>
 auto unlocked(F f) {
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked_meanwhile;
   return f();
 }
 
@@ -58,8 +60,13 @@ void give_back_now();  // what waits for that
 void bind_tensor(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_ops(nb::module_& m);
+void bind_own(nb::module_& m);
+void bind_io(nb::module_& m);
 void bind_functions(nb::module_& m);
+void bind_nests(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_zoo(nb::module_& m);
+void bind_optim(nb::module_& m);
 void bind_train(nb::module_& m);
 void bind_data(nb::module_& m);
 

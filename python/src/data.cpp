@@ -1,132 +1,188 @@
-// Data sets: the library's own, arrays, and objects of Python with __len__ and __getitem__.
+// Data sets: the library's own, arrays, and what Python reads (source.cpp).
 #include <cstring>
 
 #include "bindings.h"
+#include "interrupt.h"
+#include "source.h"
 
 namespace varve::python {
 namespace {
 
 using data::Dataset;
 
-// Samples of a Python object. Worker threads read them one at a time, with the interpreter's lock.
-class PythonSource final : public data::Source {
+nb::tuple sizes(const Shape& shape) {
+  nb::list all;
+  for (const std::int64_t size : shape) all.append(size);
+  return nb::tuple(all);
+}
+nb::tuple type_tuple(const TensorType& type) { return nb::make_tuple(sizes(type.shape), type.dtype); }
+
+// Random numbers of a sample, as long as its transform runs.
+class RandomView {
  public:
-  explicit PythonSource(nb::object samples)
-      : samples_(std::move(samples)), size_(static_cast<std::int64_t>(nb::len(samples_))) {
-    if (size_ == 0) throw Error("dataset: it has no samples.");
-    const auto [x, y] = sample(0);
-    x_ = delivered(x.type());
-    y_ = delivered(y.type());
-  }
-  ~PythonSource() override {
-    const nb::gil_scoped_acquire lock;
-    samples_.reset();
-  }
-  std::int64_t size() const override { return size_; }
-  TensorType x() const override { return x_; }
-  TensorType y() const override { return y_; }
-  void read(std::int64_t index, std::byte* x, std::byte* y) const override {
-    std::pair<Tensor, Tensor> both;
-    {
-      const nb::gil_scoped_acquire lock;
-      try {
-        both = sample(index);
-      } catch (const nb::python_error& error) {
-        throw Error("dataset: sample " + std::to_string(index) + ": " + error.what());
-      }
-    }
-    copy(index, "input", both.first, x_, x);
-    copy(index, "target", both.second, y_, y);
+  explicit RandomView(data::Random& random) : random_(&random) {}
+  void end() { random_ = nullptr; }
+  data::Random& get() const {
+    if (!random_) throw Error("a transform's random numbers can be drawn while it runs, not later.");
+    return *random_;
   }
 
  private:
-  static TensorType delivered(TensorType type) {
-    if (type.dtype == f64) type.dtype = f32;
-    if (type.dtype == i64 || type.dtype == i8 || type.dtype == boolean) type.dtype = i32;
-    if (type.dtype == u8) type.dtype = f32;
-    return type;
-  }
-  std::pair<Tensor, Tensor> sample(std::int64_t index) const {
-    const nb::object pair = samples_[nb::int_(index)];
-    if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2)
-      throw Error("dataset: sample " + std::to_string(index) + " is not a pair (input, target).");
-    return {to_tensor(pair[0]), to_tensor(pair[1])};
-  }
-  static void copy(std::int64_t index, const char* part, const Tensor& value, const TensorType& type, std::byte* to) {
-    if (value.shape() != type.shape)
-      throw Error("dataset: the " + std::string(part) + " of sample " + std::to_string(index) + " has shape " +
-                  value.shape().str() + ", the first has " + type.shape.str() + ".");
-    const Tensor typed = value.dtype() == u8 ? value.to(f32) / 255 : value.to(type.dtype);
-    std::memcpy(to, typed.data(), type.bytes());
-  }
-
-  nb::object samples_;
-  std::int64_t size_;
-  TensorType x_, y_;
+  data::Random* random_;
 };
 
-nb::tuple type_tuple(const TensorType& type) {
-  nb::list sizes;
-  for (const std::int64_t size : type.shape) sizes.append(size);
-  return nb::make_tuple(nb::tuple(sizes), type.dtype);
+// A function of (image, random): the image is an array [H, W, C] to change in place, or a new one is returned.
+data::Transform python_transform(nb::handle function, bool moves) {
+  std::string name = nb::hasattr(function, "__name__") ? nb::cast<std::string>(function.attr("__name__")) : "transform";
+  const auto call = nb::cast<std::function<nb::object(nb::object, std::shared_ptr<RandomView>)>>(function);
+  const auto apply = [call, name](data::Image& image, data::Random& random) {
+    const nb::gil_scoped_acquire lock;
+    const auto view = std::make_shared<RandomView>(random);
+    struct Ended {
+      RandomView& view;
+      ~Ended() { view.end(); }
+    } const at_the_end{*view};
+    const std::size_t shape[] = {static_cast<std::size_t>(image.height), static_cast<std::size_t>(image.width),
+                                 static_cast<std::size_t>(image.channels)};
+    auto* pixels = new float[image.pixels.size()];
+    const nb::capsule owner(pixels, [](void* held) noexcept { delete[] static_cast<float*>(held); });
+    std::memcpy(pixels, image.pixels.data(), image.pixels.size_bytes());
+    const nb::object array = nb::cast(nb::ndarray<nb::numpy, float>(pixels, 3, shape, owner));
+    const nb::object answer = call(array, view);
+    const nb::object result =
+        nb::module_::import_("numpy").attr("ascontiguousarray")(answer.is_none() ? array : answer, "float32");
+    const auto out = nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(result);
+    if (out.ndim() != 3 || out.shape(0) != shape[0] || out.shape(1) != shape[1] || out.shape(2) != shape[2])
+      throw Error("transform " + name + ": it gave an image of shape " +
+                  nb::cast<std::string>(nb::repr(result.attr("shape"))) + ", the sample's is " +
+                  nb::cast<std::string>(nb::repr(array.attr("shape"))) + ". map_samples may change shapes.");
+    std::memcpy(image.pixels.data(), out.data(), image.pixels.size_bytes());
+  };
+  return {name, apply, {}, moves};
+}
+
+// A transform by name with its numbers, or a function.
+std::vector<data::Transform> to_transforms(const nb::list& wanted) {
+  std::vector<data::Transform> all;
+  for (const nb::handle each : wanted) {
+    if (nb::isinstance<data::Transform>(each)) {
+      all.push_back(nb::cast<data::Transform>(each));
+    } else if (nb::isinstance<nb::tuple>(each)) {
+      const auto [name, options] = nb::cast<std::pair<std::string, data::TransformOptions>>(each);
+      all.push_back(data::transform_by_name(name, options));
+    } else {
+      const bool moves = !nb::hasattr(each, "moves") || nb::cast<bool>(each.attr("moves"));
+      all.push_back(python_transform(each, moves));
+    }
+  }
+  return all;
 }
 
 // One epoch of batches, as Python iterates.
 class Batches {
  public:
   Batches(Dataset dataset, data::LoaderOptions options)
-      : loader_(std::make_shared<data::Loader>(std::move(dataset), options)) {}
+      : loader_(unlocked([&] { return std::make_unique<data::Loader>(std::move(dataset), options); })) {}
   std::pair<Tensor, Tensor> next() {
     data::Batch batch;
-    if (!unlocked([&] { return loader_->next(batch); })) throw nb::stop_iteration();
+    if (!interruptible([&] { return loader_->next(batch); })) throw nb::stop_iteration();
     return {batch.x, batch.y};
   }
   ~Batches() {
     unlocked([&] { loader_ = nullptr; });  // waits for workers, who may want the interpreter's lock
   }
   std::int64_t count() const { return loader_->batches(); }
+  double waited() const { return loader_->waited_seconds(); }
 
  private:
-  std::shared_ptr<data::Loader> loader_;
+  std::unique_ptr<data::Loader> loader_;
 };
 
-}  // namespace
+data::Info info_like(nb::handle like) {
+  if (like.is_none()) return {};
+  if (nb::isinstance<Dataset>(like)) return nb::cast<const Dataset&>(like).info();
+  return nb::cast<const train::TrainedModel&>(like).info();
+}
 
-void bind_data(nb::module_& m) {
-  nb::class_<Dataset>(m, "Dataset", "Samples that are read one by one while a network computes.")
+void bind_dataset(nb::module_& m) {
+  nb::class_<Dataset>(m, "Dataset", nb::is_weak_referenceable(),
+                      "Samples that are read one by one while a network computes.")
       .def("__len__", &Dataset::size)
       .def_prop_ro(
           "x", [](const Dataset& d) { return type_tuple(d.x()); }, "Shape and type of a sample's input.")
       .def_prop_ro(
           "y", [](const Dataset& d) { return type_tuple(d.y()); }, "Shape and type of a sample's target.")
-      .def_prop_ro("classes", [](const Dataset& d) { return d.info().classes; })
-      .def_prop_ro("name", [](const Dataset& d) { return d.info().name; })
+      .def_prop_ro(
+          "classes", [](const Dataset& d) { return d.info().classes; },
+          "Names of the classes; empty when they have none.")
+      .def(
+          "class_count", [](const Dataset& d) { return unlocked([&] { return d.classes(); }); },
+          "How many classes there are: named ones, or one more than the largest target.")
+      .def_prop_ro(
+          "name", [](const Dataset& d) { return d.info().name; }, "What it is called in messages.")
+      .def_prop_ro(
+          "skipped", [](const Dataset& d) { return d.info().skipped; },
+          "Files of a folder that are no pictures that can be read.")
+      .def_prop_ro(
+          "vocabulary",
+          [](const Dataset& d) -> std::optional<data::Vocabulary> {
+            return d.info().vocabulary ? std::optional(*d.info().vocabulary) : std::nullopt;
+          },
+          "The words of its token ids; None when there are none.")
+      .def_prop_ro(
+          "table",
+          [](const Dataset& d) -> std::optional<data::TableEncoder> {
+            return d.info().table ? std::optional(*d.info().table) : std::nullopt;
+          },
+          "How rows of a table became samples; None when they did not.")
+      .def_prop_ro("streams", &Dataset::streams, "Of text cut into parallel streams; 0: ordinary data.")
+      .def_prop_ro("fixed", &Dataset::fixed, "Whether every epoch sees the same samples: there are no transforms.")
       .def("take", &Dataset::take, "count"_a, "The first samples.")
-      .def("range", &Dataset::range, "begin"_a, "end"_a)
-      .def("subset", &Dataset::subset, "indices"_a)
+      .def("range", &Dataset::range, "begin"_a, "end"_a, "Samples from begin to before end.")
+      .def("subset", &Dataset::subset, "indices"_a, "These samples, in this order.")
+      .def("with_classes", &Dataset::with_classes, "classes"_a, "Numbered as these classes, matched by name.")
       .def("split", &Dataset::split, "share"_a, "seed"_a = 0, "A share chosen by the seed, and the rest.")
-      .def("_map",
-           [](const Dataset& d, const std::vector<std::pair<std::string, data::TransformOptions>>& named) {
-             std::vector<data::Transform> transforms;
-             for (const auto& [name, options] : named) transforms.push_back(data::transform_by_name(name, options));
-             return d.map(std::move(transforms));
+      .def("_map", [](const Dataset& d, const nb::list& wanted) { return d.map(to_transforms(wanted)); })
+      .def("_whole",
+           [](const Dataset& d) {
+             return interruptible([&] {
+               auto all = data::whole(d, [] { return !interrupt_asked(); });
+               if (!all) throw Interrupted("interrupted.");
+               return *all;
+             });
            })
-      .def("__getitem__", [](const Dataset& d, std::int64_t index) {
-        const std::int64_t at = index < 0 ? index + d.size() : index;
-        if (at < 0 || at >= d.size())
-          throw nb::index_error(("sample " + std::to_string(index) + " of " + std::to_string(d.size())).c_str());
-        return unlocked([&] { return d.at(at); });
-      });
-  nb::class_<data::Splits>(m, "Splits")
+      .def(
+          "at",
+          [](const Dataset& d, std::int64_t index) {
+            const std::int64_t at = index < 0 ? index + d.size() : index;
+            if (at < 0 || at >= d.size())
+              throw nb::index_error(("sample " + std::to_string(index) + " of " + std::to_string(d.size())).c_str());
+            return unlocked([&] { return d.at(at); });
+          },
+          "index"_a, "One sample, transformed as in epoch 0 with seed 0.");
+  nb::class_<data::Splits>(m, "Splits", "The parts of a data set.")
       .def_prop_ro("train", [](const data::Splits& s) { return s.train; })
-      .def_prop_ro("test", [](const data::Splits& s) { return s.test; })
+      .def_prop_ro("test",
+                   [](const data::Splits& s) -> std::optional<Dataset> {
+                     return s.test.defined() ? std::optional(s.test) : std::nullopt;
+                   })
       .def_prop_ro("validation", [](const data::Splits& s) -> std::optional<Dataset> {
         return s.validation.defined() ? std::optional(s.validation) : std::nullopt;
       });
+  nb::class_<RandomView>(m, "SampleRandom", "Random numbers of one sample in one epoch, whichever thread draws them.")
+      .def(
+          "uniform", [](const RandomView& r, double low, double high) { return r.get().uniform(low, high); },
+          "low"_a = 0.0, "high"_a = 1.0)
+      .def(
+          "integer", [](const RandomView& r, std::int64_t n) { return r.get().integer(n); }, "n"_a, "From 0 to n - 1.")
+      .def("normal", [](const RandomView& r) { return r.get().normal(); })
+      .def(
+          "chance", [](const RandomView& r, double p) { return r.get().chance(p); }, "probability"_a);
   nb::class_<Batches>(m, "_Batches")
       .def("__init__",
            [](Batches* self, const Dataset& d, std::int64_t batch, std::int64_t seed, std::int64_t epoch,
-              std::int64_t skip, bool shuffle, bool drop_last, int workers, int prefetch, double mixup) {
+              std::int64_t skip, bool shuffle, bool drop_last, int workers, int prefetch, double mixup, int rank,
+              int ranks) {
              new (self) Batches(d, {.batch = batch,
                                     .seed = seed,
                                     .epoch = epoch,
@@ -135,31 +191,144 @@ void bind_data(nb::module_& m) {
                                     .drop_last = drop_last,
                                     .workers = workers,
                                     .prefetch = prefetch,
-                                    .mixup = mixup});
+                                    .mixup = mixup,
+                                    .rank = rank,
+                                    .ranks = ranks});
            })
       .def("__iter__", [](nb::handle self) { return self; })
       .def("__next__", &Batches::next)
-      .def("__len__", &Batches::count);
+      .def("__len__", &Batches::count)
+      .def("waited_seconds", &Batches::waited);
+}
 
+void bind_words_and_tables(nb::module_& m) {
+  nb::class_<data::Vocabulary>(m, "Vocabulary", "Words by id: 0 padding, 1 unknown, then by falling frequency.")
+      .def(nb::init<std::vector<std::string>>(), "words"_a)
+      .def("id", &data::Vocabulary::id, "word"_a, "1 when it is unknown.")
+      .def("word", &data::Vocabulary::word, "id"_a)
+      .def("__len__", &data::Vocabulary::size)
+      .def_prop_ro("words", &data::Vocabulary::words)
+      .def("encode", &data::Vocabulary::encode, "text"_a, "length"_a,
+           "The last words of a text as ids, padded with 0 on the left.")
+      .def_static("split", &data::Vocabulary::split, "text"_a, "Lower-cased words and numbers of a text.");
+  nb::class_<data::TableColumn>(m, "TableColumn", "A column of a table: categories, or numbers and their scale.")
+      .def_ro("name", &data::TableColumn::name)
+      .def_ro("categories", &data::TableColumn::categories)
+      .def_ro("mean", &data::TableColumn::mean)
+      .def_ro("deviation", &data::TableColumn::deviation);
+  nb::class_<data::TableEncoder>(m, "TableEncoder", "How the rows of a table become samples.")
+      .def_ro("inputs", &data::TableEncoder::inputs)
+      .def_ro("target", &data::TableEncoder::target)
+      .def_prop_ro("width", &data::TableEncoder::width)
+      .def_prop_ro("regression", &data::TableEncoder::regression)
+      .def(
+          "encode",
+          [](const data::TableEncoder& e, const std::string& text, const std::string& source) {
+            const data::TableEncoder::Rows rows = unlocked([&] { return e.encode(text, source); });
+            return nb::make_tuple(rows.x, rows.y.defined() ? nb::cast(rows.y) : nb::none());
+          },
+          "text"_a, "source"_a = "table", "Rows of CSV text as samples; without targets where they have none.")
+      .def(
+          "unscaled", [](const data::TableEncoder& e, const Tensor& v) { return e.unscaled(v); }, "values"_a,
+          "Outputs of a regression in the unit of the file.");
+}
+
+Picture to_picture(nb::handle array) {
+  const nb::object bytes = nb::module_::import_("numpy").attr("ascontiguousarray")(array, "uint8");
+  const auto pixels = nb::cast<nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu>>(bytes);
+  if (pixels.ndim() != 3) throw Error("picture: expected an array [height, width, channels] of bytes.");
+  Picture picture{static_cast<std::int64_t>(pixels.shape(0)),
+                  static_cast<std::int64_t>(pixels.shape(1)),
+                  static_cast<std::int64_t>(pixels.shape(2)),
+                  {}};
+  picture.pixels.assign(pixels.data(), pixels.data() + pixels.size());
+  return picture;
+}
+
+Tensor from_picture(const Picture& picture) {
+  return detail::from_bytes(picture.pixels.data(), {u8, {picture.height, picture.width, picture.channels}});
+}
+
+void bind_pictures(nb::module_& m) {
+  m.def("_load_picture", [](const std::string& path, int channels) {
+    return unlocked([&] { return from_picture(load_picture(path, channels)); });
+  });
+  m.def("_encode_png", [](nb::handle array) {
+    const std::vector<std::uint8_t> png = encode_png(to_picture(array));
+    return nb::bytes(png.data(), png.size());
+  });
+  m.def("_resize", [](nb::handle array, std::int64_t height, std::int64_t width, bool fill) {
+    const Picture picture = to_picture(array);
+    return unlocked(
+        [&] { return from_picture(fill ? resize_to_fill(picture, height, width) : resize(picture, height, width)); });
+  });
+}
+
+}  // namespace
+
+void bind_data(nb::module_& m) {
+  bind_words_and_tables(m);
+  bind_dataset(m);
+  bind_sources(m);
+  bind_pictures(m);
   m.def("_dataset_of_arrays",
         [](nb::handle x, nb::handle y, const std::string& name, std::vector<std::string> classes) {
           const Tensor a = share_array(x), b = share_array(y);
           return unlocked([&] { return data::from_tensors(a, b, {name, std::move(classes), nullptr}); });
         });
-  m.def("_dataset_of_object", [](nb::object samples, const std::string& name, std::vector<std::string> classes) {
-    return Dataset(std::make_shared<PythonSource>(std::move(samples)), {name, std::move(classes), nullptr});
-  });
-  m.def("_load_data",
-        [](const std::string& name, const std::map<std::string, double>& options, bool download, bool quiet) {
-          return unlocked([&] { return data::load(name, options, {download, quiet}); });
+  m.def(
+      "_load_data",
+      [](const std::string& name, const std::map<std::string, double>& options, bool download, bool quiet,
+         nb::handle like) {
+        const data::Info info = info_like(like);
+        return unlocked([&] { return data::load(name, options, {download, quiet}, info); });
+      },
+      "name"_a, "options"_a, "download"_a, "quiet"_a, "like"_a.none());
+  m.def(
+      "_csv",
+      [](const std::string& path, const std::string& target, const std::string& separator, double test_share,
+         bool standardize, bool classes, bool scale_target, const data::TableEncoder* encoder) {
+        if (separator.size() != 1) throw Error("csv: the separator is one character, got '" + separator + "'.");
+        data::CsvOptions options{target, separator[0], test_share, standardize, classes, scale_target, nullptr};
+        if (encoder) options.encoder = std::make_shared<data::TableEncoder>(*encoder);
+        return unlocked([&] { return data::csv(path, options); });
+      },
+      "path"_a, "target"_a, "separator"_a, "test_share"_a, "standardize"_a, "classes"_a, "scale_target"_a,
+      "encoder"_a.none());
+  m.def("_image_folder",
+        [](const std::string& path, std::int64_t height, std::int64_t width, int channels, double test_share) {
+          return unlocked([&] { return data::image_folder(path, {height, width, channels, test_share}); });
         });
+  m.def(
+      "_characters",
+      [](const std::string& path, std::int64_t steps, std::int64_t streams, const data::Vocabulary* vocabulary) {
+        data::TextOptions options{steps, streams, {}, nullptr};
+        if (vocabulary) options.vocabulary = std::make_shared<data::Vocabulary>(*vocabulary);
+        return unlocked([&] { return data::characters(path, options); });
+      },
+      "path"_a, "steps"_a, "streams"_a, "vocabulary"_a.none());
+  m.def("_numpy_files",
+        [](const std::string& x, const std::string& y) { return unlocked([&] { return data::numpy(x, y); }); });
+  m.def("_idx_files", [](const std::string& images, const std::string& labels, std::vector<std::string> classes) {
+    return unlocked([&] { return data::idx(images, labels, {images, std::move(classes), nullptr}); });
+  });
   m.def("_catalog", [] {
     nb::list all;
-    for (const data::CatalogEntry& entry : data::catalog())
-      all.append(nb::make_tuple(entry.name, entry.doc, entry.options, entry.present));
+    for (const data::CatalogEntry& e : data::catalog())
+      all.append(
+          nb::make_tuple(e.name, e.doc, e.options, e.present, e.input, e.home, e.train, e.test, e.download_bytes));
     return all;
   });
-  m.def("transform_names", &data::transform_names);
+  m.def("_data_root", &data::root);
+  m.def("_data_options", &data::options_of);
+  m.def("_data_present", &data::present);
+  m.def("transform_names", &data::transform_names, "The transforms that map() knows by name.");
+  m.def("_transform_options", &data::transform_options_of);
+  nb::class_<data::Transform>(m, "Transform", "What is done to every picture that is read.")
+      .def_ro("name", &data::Transform::name);
+  m.def("_normalize", [](std::vector<double> mean, std::vector<double> deviation) {
+    return data::normalize(std::move(mean), std::move(deviation));
+  });
 }
 
 }  // namespace varve::python

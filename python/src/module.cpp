@@ -6,17 +6,37 @@
 namespace varve::python {
 namespace {
 
+// What `import varve` offers of this module: the names that are not private. The rest is for varve.nn, varve.data …
+void export_names(nb::module_& m) {
+  nb::list names;
+  for (const nb::handle name : nb::steal<nb::list>(PyObject_Dir(m.ptr())))
+    if (!nb::cast<std::string>(name).starts_with("_")) names.append(name);
+  m.attr("__all__") = names;
+}
+
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // module-level tensors of users outlive the interpreter's clean-up
   m.attr("__version__") = version();
-  nb::exception<Error>(m, "Error", PyExc_ValueError);
-  nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError);
+  nb::exception<Error>(m, "Error", PyExc_ValueError).doc() =
+      "A value that the library refuses: what was expected, what came, and what to do. A ValueError.\n\n"
+      ">>> try:\n...     vv.ones(2) + vv.ones(3)\n... except vv.Error as error:\n...     print(\"add\" in "
+      "str(error))\nTrue";
+  nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError).doc() =
+      "Memory that is not there, of the processor or of a device. A MemoryError; a smaller batch can go on.\n\n"
+      ">>> issubclass(vv.OutOfMemory, MemoryError)\nTrue";
+  bind_lock(m);
   bind_tensor(m);
   bind_dlpack(m);
   bind_ops(m);
+  bind_own(m);
   bind_functions(m);
+  bind_nests(m);
+  bind_io(m);
+  export_names(m);
   bind_nn(m);
   bind_data(m);
+  bind_zoo(m);
+  bind_optim(m);
   bind_train(m);
 }
 

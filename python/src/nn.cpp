@@ -17,9 +17,23 @@ class PythonModule : public Module {
   Tensor forward(Tensor x, Mode mode) override { NB_OVERRIDE_PURE_NAME("_forward", forward, x, mode); }
   std::string kind() const override { NB_OVERRIDE_NAME("_kind", kind); }
 
-  void add_child(const std::string& name, Module& child) { add(name, child); }
-  void add_variable(const std::string& name, const Variable& variable) { share(name, variable); }
-  void add_buffer(const std::string& name, const Tensor& initial) { buffer(name, initial); }
+  void add_child(const std::string& name, Module& child) {
+    remove(name);
+    add(name, child);
+  }
+  void add_variable(const std::string& name, const Variable& variable) {
+    remove(name);
+    share(name, variable);
+  }
+  Variable add_buffer(const std::string& name, const Tensor& initial) {
+    remove(name);
+    return buffer(name, initial);
+  }
+  void remove_part(const std::string& name) { remove(name); }
+  void learns() { learns_size(); }
+  Variable own_parameter(const std::string& name, const Shape& shape, const nn::Initializer& initial) {
+    return parameter(name, shape, initial);
+  }
 };
 
 PythonModule& written(Module& module) {
@@ -29,6 +43,12 @@ PythonModule& written(Module& module) {
 
 Mode mode_of(bool train) { return train ? Mode::train : Mode::infer; }
 
+nb::tuple sizes(const Shape& shape) {
+  nb::list all;
+  for (const std::int64_t size : shape) all.append(size);
+  return nb::tuple(all);
+}
+
 nb::list variables_of(const Module& module) {
   nb::list all;
   for (const nn::NamedVariable& named : module.named_variables())
@@ -36,17 +56,107 @@ nb::list variables_of(const Module& module) {
   return all;
 }
 
-// The one layer of a network file's text.
-Layer layer_from_text(const std::string& toml, const std::string& name) {
+// A name, a function of (shape, fans, seed), or values.
+nn::Initializer to_initializer(nb::handle value) {
+  std::string name;
+  if (nb::try_cast<std::string>(value, name)) return nn::init::by_name(name);
+  if (!PyCallable_Check(value.ptr())) return nn::init::from(to_tensor(value));
+  const auto call = nb::cast<std::function<nb::object(nb::tuple, nb::tuple, std::int64_t)>>(value);
+  return [call](const Shape& shape, const nn::Fans& fans, const RandomOptions& random) {
+    const nb::gil_scoped_acquire lock;
+    const Tensor made =
+        to_tensor(call(sizes(shape), nb::make_tuple(fans.in, fans.out), static_cast<std::int64_t>(random.seed)));
+    const DType dtype = random.dtype;
+    return unlocked([&] { return made.to(dtype); });
+  };
+}
+
+// The one layer of a network file's text, which may name functions of Python.
+Layer layer_from_text(const std::string& toml, const std::string& name, const nb::dict& initializers,
+                      const std::map<std::string, std::function<Tensor(const Tensor&)>>& activations) {
+  std::map<std::string, nn::Initializer> inits;
+  for (const auto& [key, value] : initializers) inits[nb::cast<std::string>(key)] = to_initializer(value);
+  std::map<std::string, nn::Activation> functions;
+  for (const auto& [key, function] : activations) functions[key] = {key, function};
+  const nn::OwnNames own(std::move(inits), std::move(functions));
   const nn::TextNetwork network = nn::network_from_toml(toml, name);
   return network.network.steps().at(0).layer;
 }
 
-}  // namespace
+// Python objects that a module of C++ holds. Without this, a cycle through one would never be collected. (No tp_clear:
+// every such cycle goes through a dict of Python, which has one.)
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const auto& [name, child] : nb::inst_ptr<Module>(self)->children())
+    if (const auto* held = std::get_deleter<nb::detail::py_deleter>(child)) Py_VISIT(held->o);
+  return 0;
+}
+const PyType_Slot kSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
-void bind_nn(nb::module_& m) {
-  nb::enum_<Mode>(m, "Mode").value("train", Mode::train).value("infer", Mode::infer);
-  nb::class_<Module, PythonModule>(m, "Module", nb::is_weak_referenceable())
+nb::dict loaded_dict(const nn::Loaded& loaded) {
+  nb::dict all;
+  all["missing"] = loaded.missing;
+  all["unexpected"] = loaded.unexpected;
+  return all;
+}
+
+// Sees the calls of a thread while a `with` block runs.
+class WatchScope {
+ public:
+  using See = std::function<nb::object(nb::object module, std::string path, int depth, Tensor x, Tensor y)>;
+  explicit WatchScope(See see) : see_(std::move(see)) {}
+  void enter() {
+    watch_.emplace([see = see_](const nn::Watch::Call& call) {
+      const nb::gil_scoped_acquire lock;
+      const nb::object answer = see(nb::find(const_cast<Module*>(&call.module)), call.path, call.depth, call.x, call.y);
+      return !answer.is_valid() || answer.is_none() ? call.y : to_tensor(answer);
+    });
+  }
+  void exit() { watch_.reset(); }
+
+ private:
+  See see_;
+  std::optional<nn::Watch> watch_;
+};
+
+class PrecisionScope {
+ public:
+  explicit PrecisionScope(DType dtype) : dtype_(dtype) {}
+  void enter() { precision_.emplace(dtype_); }
+  void exit() { precision_.reset(); }
+
+ private:
+  DType dtype_;
+  std::optional<nn::Precision> precision_;
+};
+
+void bind_summary(nb::module_& m) {
+  nb::class_<nn::SummaryRow>(m, "SummaryRow", "A module in a summary.")
+      .def_ro("path", &nn::SummaryRow::path)
+      .def_ro("kind", &nn::SummaryRow::kind)
+      .def_prop_ro("output", [](const nn::SummaryRow& row) { return sizes(row.output); })
+      .def_ro("parameters", &nn::SummaryRow::parameters)
+      .def_ro("shared", &nn::SummaryRow::shared)
+      .def_ro("flops", &nn::SummaryRow::flops)
+      .def_ro("depth", &nn::SummaryRow::depth);
+  nb::class_<nn::Summary>(m, "Summary",
+                          "Layers, shapes, parameters, FLOPs and peak training memory; prints as a table.")
+      .def_ro("rows", &nn::Summary::rows)
+      .def_ro("parameters", &nn::Summary::parameters)
+      .def_ro("trainable", &nn::Summary::trainable)
+      .def_ro("parameter_bytes", &nn::Summary::parameter_bytes)
+      .def_ro("batch", &nn::Summary::batch)
+      .def_ro("flops", &nn::Summary::flops)
+      .def_ro("peak_bytes", &nn::Summary::peak_bytes)
+      .def("__str__", &nn::Summary::str)
+      .def("__repr__", &nn::Summary::str)
+      .def("__contains__",
+           [](const nn::Summary& s, const std::string& text) { return s.str().find(text) != std::string::npos; });
+}
+
+void bind_module(nb::module_& m) {
+  nb::class_<Module, PythonModule>(m, "Module", nb::is_weak_referenceable(), nb::type_slots(kSlots))
       .def(nb::init<>())
       .def(
           "__call__",
@@ -54,73 +164,139 @@ void bind_nn(nb::module_& m) {
             const Tensor in = to_tensor(x);
             return unlocked([&] { return self(in, mode_of(train)); });
           },
-          "x"_a, "train"_a = false)
+          "x"_a, "train"_a = false, "The forward pass over a batch.")
       .def(
-          "build",
+          "_build",
           [](Module& self, nb::handle sample, nb::handle dtype, std::int64_t seed, std::int64_t batch) {
             const Shape shape = to_shape(sample);
             const DType type = to_dtype(dtype);
             unlocked([&] { self.build(shape, {type, seed, batch}); });
           },
-          "sample"_a, "dtype"_a = f32, "seed"_a = 0, "batch"_a = 2, "Makes all variables for samples of this shape.")
-      .def_prop_ro("built", &Module::built)
+          "sample"_a, "dtype"_a, "seed"_a, "batch"_a)
+      .def_prop_ro("built", &Module::built, "Whether every layer that learns its size has done so.")
+      .def_prop_ro(
+          "input",
+          [](const Module& self) -> nb::object {
+            const std::optional<TensorType> type = self.input();
+            return type ? nb::object(nb::make_tuple(sizes(type->shape), type->dtype)) : nb::none();
+          },
+          "Shape and type of a sample, as it was built for or called with first; None before.")
       .def("parameters", &Module::parameters, "The trainable variables, each once.")
       .def("_variables", &variables_of)
-      .def("parameter_count", &Module::parameter_count)
-      .def("variable", &Module::variable, "path"_a)
-      .def("freeze", &Module::freeze, "pattern"_a = "*")
-      .def("unfreeze", &Module::unfreeze, "pattern"_a = "*")
-      .def("reset_state", &Module::reset_state)
+      .def("_children", &Module::children)
+      .def("parameter_count", &Module::parameter_count, "How many numbers it learns, frozen ones included.")
+      .def("variable", &Module::variable, "path"_a, "The variable of that path.")
+      .def("freeze", &Module::freeze, "pattern"_a = "*",
+           "Parameters that match (* and ? as in a shell, over paths) stay as they are.")
+      .def("unfreeze", &Module::unfreeze, "pattern"_a = "*", "Parameters that match are trained again.")
+      .def("reset_state", &Module::reset_state, "What stateful recurrent layers carry from batch to batch, to zero.")
       .def(
           "summary",
-          [](const Module& self, std::int64_t batch) {
-            return unlocked([&] { return self.summarize({batch}).str(); });
-          },
+          [](const Module& self, std::int64_t batch) { return unlocked([&] { return self.summarize({batch}); }); },
           "batch"_a = 32, "Layers, shapes, parameters, FLOPs and peak training memory, as a table.")
-      .def(
-          "save",
-          [](const Module& self, const std::string& path, nb::handle dtype, bool pytorch,
-             const std::map<std::string, std::string>& metadata) {
-            const DType type = to_dtype(dtype);
-            unlocked([&] { self.save(path, {type, pytorch, metadata}); });
-          },
-          "path"_a, "dtype"_a = f32, "pytorch"_a = false, "metadata"_a = std::map<std::string, std::string>{})
-      .def(
-          "_load",
-          [](Module& self, const std::string& path, bool pytorch, bool partial) {
-            const nn::Loaded loaded = unlocked([&] { return self.load(path, {pytorch, partial}); });
-            return nb::make_tuple(loaded.missing, loaded.unexpected);
-          },
-          "path"_a, "pytorch"_a = false, "partial"_a = false)
-      .def("kind", &Module::kind)
+      .def("_save",
+           [](const Module& self, const std::string& path, nb::handle dtype, bool pytorch,
+              const std::map<std::string, std::string>& metadata) {
+             const DType type = to_dtype(dtype);
+             unlocked([&] { self.save(path, {type, pytorch, metadata}); });
+           })
+      .def("_load",
+           [](Module& self, const std::string& path, bool pytorch, bool partial) {
+             return loaded_dict(unlocked([&] { return self.load(path, {pytorch, partial}); }));
+           })
+      .def("_weights",
+           [](const Module& self, bool pytorch) {
+             return unlocked([&] { return self.weights({.dtype = f32, .pytorch = pytorch, .metadata = {}}); }).tensors;
+           })
+      .def("_set_weights",
+           [](Module& self, std::vector<std::pair<std::string, Tensor>> tensors, bool pytorch, bool partial) {
+             return loaded_dict(unlocked([&] {
+               return self.set_weights({std::move(tensors), {}}, {pytorch, partial}, "state_dict");
+             }));
+           })
+      .def("kind", &Module::kind, "What it is: \"dense\", \"sequential\", the name of a Python class.")
+      .def("_hook",
+           [](Module& self, std::function<nb::object(nb::object, Tensor, Tensor)> see) {
+             return self.hook([see](const Module& module, const Tensor& x, const Tensor& y) {
+               const nb::gil_scoped_acquire lock;
+               const nb::object of = nb::find(const_cast<Module*>(&module));
+               const nb::object answer = see(of.is_valid() ? of : nb::none(), x, y);
+               return answer.is_none() ? Tensor() : to_tensor(answer);
+             });
+           })
+      .def("_unhook", &Module::unhook)
+      .def("_attend",
+           [](Module& self, nb::handle query, nb::handle memory, bool train) {
+             auto* attention = dynamic_cast<nn::MultiHeadAttention*>(&self);
+             if (!attention) throw nb::type_error("attend: expected an nn.MultiHeadAttention");
+             const Tensor q = to_tensor(query), kv = to_tensor(memory);
+             return unlocked([&] { return attention->attend(q, kv, mode_of(train)); });
+           })
       .def("_add_child",
            [](Module& self, const std::string& name, Module& child) { written(self).add_child(name, child); })
       .def("_add_variable",
            [](Module& self, const std::string& name, const Variable& v) { written(self).add_variable(name, v); })
       .def("_add_buffer",
-           [](Module& self, const std::string& name, nb::handle v) { written(self).add_buffer(name, to_tensor(v)); });
+           [](Module& self, const std::string& name, nb::handle v) {
+             const Tensor value = to_tensor(v);
+             return unlocked([&] { return written(self).add_buffer(name, value); });
+           })
+      .def("_remove", [](Module& self, const std::string& name) { written(self).remove_part(name); })
+      .def("_learns_size", [](Module& self) { written(self).learns(); })
+      .def("_parameter", [](Module& self, const std::string& name, nb::handle shape, nb::handle initial) {
+        const Shape sizes = to_shape(shape);
+        const nn::Initializer init = to_initializer(initial);
+        return unlocked([&] { return written(self).own_parameter(name, sizes, init); });
+      });
+}
 
-  nb::class_<nn::Sequential, Module>(m, "_Sequential")
+void bind_combinations(nb::module_& m) {
+  nb::class_<nn::Sequential, Module>(m, "_Sequential", nb::type_slots(kSlots))
       .def("__init__",
            [](nn::Sequential* self, std::vector<Layer> layers) { new (self) nn::Sequential(std::move(layers)); })
       .def("__len__", &nn::Sequential::size)
-      .def(
-          "push", [](nn::Sequential& self, Layer layer, const std::string& name) { self.push(std::move(layer), name); },
-          "layer"_a, "name"_a = "");
-
+      .def("_push",
+           [](nn::Sequential& self, Layer layer, const std::string& name) { self.push(std::move(layer), name); });
   m.def("_layer", &layer_from_text);
+  m.def("_lambda", [](const std::string& kind, std::function<Tensor(const Tensor&, bool)> f) -> Layer {
+    return nn::layer(nn::Function(kind, [f](const Tensor& x, Mode mode) { return f(x, mode == Mode::train); }));
+  });
   m.def(
       "_residual",
-      [](Layer body, Layer shortcut, const std::string& activation) -> Layer {
-        return nn::layer(nn::Residual(
-            std::move(body), std::move(shortcut),
-            activation.empty() ? std::function<Tensor(const Tensor&)>{} : nn::activation_by_name(activation).function));
+      [](Layer body, Layer shortcut, std::function<Tensor(const Tensor&)> activation) -> Layer {
+        return nn::layer(nn::Residual(std::move(body), std::move(shortcut), std::move(activation)));
       },
-      "body"_a, "shortcut"_a.none(), "activation"_a);
+      "body"_a, "shortcut"_a.none(), "activation"_a.none());
+  m.def("_activation", [](const std::string& name) { return nn::activation_by_name(name).function; });
   m.def("_branches", [](const std::string& join, std::vector<Layer> layers) -> Layer {
+    if (join != "concat" && join != "add" && join != "multiply")
+      throw Error("branches: join is concat, add or multiply, got '" + join + "'." +
+                  did_you_mean(join, {"concat", "add", "multiply"}));
     const nn::Join how = join == "add" ? nn::Join::add : join == "multiply" ? nn::Join::multiply : nn::Join::concat;
     return nn::layer(nn::Branches(how, std::move(layers)));
   });
+  m.def("_tied_dense", [](const Layer& embedding, bool bias) -> Layer {
+    const auto* table = dynamic_cast<const nn::Embedding*>(embedding.get());
+    if (!table) throw nb::type_error("TiedDense: expected an nn.Embedding");
+    return nn::layer(nn::TiedDense(*table, bias));
+  });
+  nb::class_<WatchScope>(m, "_Watch")
+      .def("__init__", [](WatchScope* self, WatchScope::See see) { new (self) WatchScope(std::move(see)); })
+      .def("enter", &WatchScope::enter)
+      .def("exit", &WatchScope::exit);
+  nb::class_<PrecisionScope>(m, "_Precision")
+      .def("__init__", [](PrecisionScope* self, nb::handle dtype) { new (self) PrecisionScope(to_dtype(dtype)); })
+      .def("enter", &PrecisionScope::enter)
+      .def("exit", &PrecisionScope::exit);
+}
+
+}  // namespace
+
+void bind_nn(nb::module_& m) {
+  nb::enum_<Mode>(m, "Mode").value("train", Mode::train).value("infer", Mode::infer);
+  bind_summary(m);
+  bind_module(m);
+  bind_combinations(m);
   m.def("_layer_schemas", [] {
     nb::list all;
     for (const nn::LayerSchema& schema : nn::layer_schemas()) {
@@ -138,21 +314,15 @@ void bind_nn(nb::module_& m) {
   });
   m.def(
       "_initial",
-      [](const std::string& name, nb::handle shape, std::int64_t seed, const std::string& stream) {
-        return nn::init::by_name(name)(to_shape(shape), {}, {.seed = seed, .stream = stream});
+      [](nb::handle init, nb::handle shape, std::int64_t seed, const std::string& stream) {
+        const nn::Initializer initial = to_initializer(init);
+        const Shape sizes = to_shape(shape);
+        return unlocked([&] { return initial(sizes, {}, {.seed = seed, .stream = stream}).eval(); });
       },
-      "name"_a, "shape"_a, "seed"_a = 0, "stream"_a = "");
-  m.def("_zoo", [] {
-    nb::list all;
-    for (const zoo::Entry& entry : zoo::entries())
-      all.append(nb::make_tuple(entry.name, entry.doc,
-                                std::vector<std::int64_t>(entry.input.begin(), entry.input.end()), entry.dtype,
-                                entry.classes, entry.parameters));
-    return all;
+      "init"_a, "shape"_a, "seed"_a = 0, "stream"_a = "");
+  m.def("_network", [](const std::string& text, const std::string& name) -> Layer {
+    return nn::layer(nn::network_from_toml(text, name).network);
   });
-  m.def("_zoo_make",
-        [](const std::string& name, const std::map<std::string, double>& sizes) { return zoo::make(name, sizes); });
-  m.def("_load_network", [](const std::string& path) -> Layer { return nn::layer(nn::load_network(path).network); });
   m.def("_save_safetensors", [](const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                                 const std::map<std::string, std::string>& metadata) {
     unlocked([&] { save_safetensors(path, {tensors, metadata}); });

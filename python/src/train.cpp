@@ -1,13 +1,14 @@
-// Optimisers, fit, evaluate, predict.
+// fit, evaluate, predict and the rate finder.
 #include <nanobind/trampoline.h>
 
 #include "bindings.h"
+#include "interrupt.h"
+#include "train.h"
 
 namespace varve::python {
 namespace {
 
 using namespace varve::train;
-using Numbers = std::vector<std::pair<std::string, double>>;
 
 // The run, as long as a callback is being called; kept longer, it says that it has ended.
 class SessionView {
@@ -23,32 +24,45 @@ class SessionView {
   Session* session_;
 };
 
+// Calls Python. Ctrl-C there ends the run as it does anywhere else; other exceptions come out as they are.
+template <class F>
+void with_view(Session& session, F call) {
+  const nb::gil_scoped_acquire lock;
+  const auto view = std::make_shared<SessionView>(session);
+  struct Ended {
+    SessionView& view;
+    ~Ended() { view.end(); }
+  } const at_the_end{*view};
+  try {
+    call(view);
+  } catch (nb::python_error& error) {
+    if (!Interruptible::ends_work(error)) throw;
+    Interruptible::note(std::move(error));
+  }
+}
+
 class PythonCallback : public Callback {
  public:
-  NB_TRAMPOLINE(Callback, 1);
+  NB_TRAMPOLINE(Callback, 7);
   void begin(Session& s) override { call("begin", s); }
   void step_end(Session& s) override { call("step_end", s); }
   void epoch_end(Session& s) override { call("epoch_end", s); }
   void end(Session& s) override { call("end", s); }
+  std::string name() const override { NB_OVERRIDE(name); }
+  std::vector<double> state() const override { NB_OVERRIDE(state); }
+  void restore(const std::vector<double>& state) override { NB_OVERRIDE(restore, state); }
 
  private:
   void call(const char* method, Session& session) {
     const nb::gil_scoped_acquire lock;
     const nb::object self = nb::find(static_cast<Callback*>(this));
     if (!self.is_valid()) return;
-    const auto view = std::make_shared<SessionView>(session);
-    struct Ended {
-      SessionView& view;
-      ~Ended() { view.end(); }
-    } const at_the_end{*view};
-    self.attr(method)(view);
+    with_view(session, [&](const auto& view) { self.attr(method)(view); });
   }
 };
 
-nb::dict values_of(const std::vector<std::pair<std::string, double>>& values) {
-  nb::dict all;
-  for (const auto& [name, value] : values) all[name.c_str()] = value;
-  return all;
+std::function<void(Session&)> of_session(std::function<void(std::shared_ptr<SessionView>)> f) {
+  return [f](Session& session) { with_view(session, f); };
 }
 
 nb::dict epoch_dict(const Epoch& epoch) {
@@ -59,170 +73,235 @@ nb::dict epoch_dict(const Epoch& epoch) {
   return all;
 }
 
-// A name, or a function of output and target.
-Loss to_loss(nb::handle value) {
-  std::string name;
-  if (nb::try_cast<std::string>(value, name)) return loss_by_name(name);
-  if (!PyCallable_Check(value.ptr())) throw nb::type_error("loss: expected a name or a function of (output, target)");
-  return {nb::hasattr(value, "__name__") ? nb::cast<std::string>(value.attr("__name__")) : "loss",
-          nb::cast<std::function<Tensor(const Tensor&, const Tensor&)>>(value)};
+using OfBatch = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+std::string name_of(nb::handle function, const char* otherwise) {
+  if (nb::hasattr(function, "name") && nb::isinstance<nb::str>(function.attr("name")))
+    return nb::cast<std::string>(function.attr("name"));
+  if (nb::hasattr(function, "__name__")) return nb::cast<std::string>(function.attr("__name__"));
+  return otherwise;
 }
 
-// Names, or (name, function of output and target that gives a number for each sample).
+bool flag_of(nb::handle object, const char* name, bool standard) {
+  return nb::hasattr(object, name) ? nb::cast<bool>(object.attr(name)) : standard;
+}
+
+// An object with sums(output, target), a tensor of a fixed length, and value(sums) of all batches' sums together.
+Metric metric_of_sums(nb::handle object) {
+  return {name_of(object, "metric"), nb::cast<OfBatch>(object.attr("sums")),
+          nb::cast<std::function<double(const std::vector<double>&)>>(object.attr("value")),
+          flag_of(object, "higher_is_better", true)};
+}
+
+// A function of (output, target): a number, or one for each sample; their mean is the metric.
+Metric metric_of_function(nb::handle function) {
+  return {name_of(function, "metric"),
+          [each = nb::cast<OfBatch>(function)](const Tensor& output, const Tensor& target) {
+            const Tensor scores = each(output, target).to(f32);
+            const double samples = scores.rank() == 0 ? static_cast<double>(output.dim(0)) : scores.numel();
+            return stack({scores.rank() == 0 ? scores * samples : sum(scores), full({}, samples)});
+          },
+          [](const std::vector<double>& sums) { return sums[1] ? sums[0] / sums[1] : 0; },
+          flag_of(function, "higher_is_better", !nb::hasattr(function, "lower_is_better"))};
+}
+
+Metric to_metric(nb::handle value) {
+  std::string name;
+  if (nb::try_cast<std::string>(value, name)) return metric_by_name(name);
+  if (nb::isinstance<Metric>(value)) return nb::cast<Metric>(value);
+  if (nb::hasattr(value, "sums") && nb::hasattr(value, "value")) return metric_of_sums(value);
+  if (PyCallable_Check(value.ptr())) return metric_of_function(value);
+  throw nb::type_error(
+      "metrics: expected names, metrics of varve.train, functions of (output, target), or objects with "
+      "sums(output, target) and value(sums)");
+}
+
 std::vector<Metric> to_metrics(nb::handle values) {
   std::vector<Metric> metrics;
   if (values.is_none()) return metrics;
-  for (const nb::handle value : nb::cast<nb::sequence>(values)) {
-    std::string name;
-    if (nb::try_cast<std::string>(value, name)) {
-      metrics.push_back(metric_by_name(name));
-      continue;
-    }
-    if (!PyCallable_Check(value.ptr()))
-      throw nb::type_error("metrics: expected names, or functions of (output, target)");
-    name = nb::cast<std::string>(value.attr("__name__"));
-    auto each = nb::cast<std::function<Tensor(const Tensor&, const Tensor&)>>(value);
-    metrics.push_back({name,
-                       [each](const Tensor& output, const Tensor& target) {
-                         const Tensor scores = each(output, target).to(f32);
-                         return stack({sum(scores), full({}, static_cast<double>(scores.numel()))});
-                       },
-                       [](const std::vector<double>& sums) { return sums[1] ? sums[0] / sums[1] : 0; },
-                       !nb::hasattr(value, "lower_is_better")});
-  }
+  if (nb::isinstance<nb::str>(values)) return {to_metric(values)};
+  for (const nb::handle value : nb::cast<nb::sequence>(values)) metrics.push_back(to_metric(value));
   return metrics;
 }
 
-ProductType to_precision(const std::string& name) { return parse_precision(name); }
+// A schedule, or a function of (step, steps, epoch, epochs) that gives a factor of the rate.
+optim::Schedule to_schedule(nb::handle value) {
+  if (nb::isinstance<optim::Schedule>(value)) return nb::cast<optim::Schedule>(value);
+  using Factor = std::function<double(std::int64_t, std::int64_t, double, double)>;
+  return {name_of(value, "own"),
+          [f = nb::cast<Factor>(value), last = std::make_shared<double>(1)](const optim::Progress& p) {
+            try {
+              *last = f(p.step, p.steps, p.epoch, p.epochs);
+            } catch (nb::python_error& error) {
+              // Called between steps: the one to come may be done before the run ends.
+              if (!Interruptible::ends_work(error)) throw;
+              Interruptible::note(std::move(error));
+            }
+            return *last;
+          }};
+}
 
 FitOptions fit_options(const nb::dict& given) {
   FitOptions o;
-  for (const auto& [key, value] : given) {
-    const std::string name = nb::cast<std::string>(key);
-    if (name == "loss")
-      o.loss = to_loss(value);
-    else if (name == "optimizer")
-      o.optimizer = nb::cast<optim::Optimizer>(value);
-    else if (name == "schedule")
-      o.schedule = nb::cast<optim::Schedule>(value);
-    else if (name == "epochs")
-      o.epochs = nb::cast<int>(value);
-    else if (name == "batch")
-      o.batch = nb::cast<std::int64_t>(value);
-    else if (name == "validation")
-      o.validation = nb::cast<data::Dataset>(value);
-    else if (name == "validation_share")
-      o.validation_share = nb::cast<double>(value);
-    else if (name == "metrics")
-      o.metrics = to_metrics(value);
-    else if (name == "monitor")
-      o.monitor = nb::cast<std::string>(value);
-    else if (name == "run")
-      o.run = nb::cast<std::string>(value);
-    else if (name == "seed")
-      o.seed = nb::cast<std::int64_t>(value);
-    else if (name == "resume")
-      o.resume = nb::cast<bool>(value);
-    else if (name == "save_seconds")
-      o.save_seconds = nb::cast<double>(value);
-    else if (name == "save_steps")
-      o.save_steps = nb::cast<std::int64_t>(value);
-    else if (name == "accumulate")
-      o.accumulate = nb::cast<std::int64_t>(value);
-    else if (name == "average")
-      o.average = nb::cast<double>(value);
-    else if (name == "precision")
-      o.precision = to_precision(nb::cast<std::string>(value));
-    else if (name == "mixup")
-      o.mixup = nb::cast<double>(value);
-    else if (name == "drop_last")
-      o.drop_last = nb::cast<bool>(value);
-    else if (name == "workers")
-      o.workers = nb::cast<int>(value);
-    else if (name == "check_layers")
-      o.check_layers = nb::cast<bool>(value);
-    else if (name == "callbacks")
-      o.callbacks = nb::cast<std::vector<CallbackPtr>>(value);
-    else if (name == "verbosity")
-      o.verbosity = nb::cast<Verbosity>(value);
-    else
-      throw nb::type_error(("fit() got an unexpected keyword argument '" + name + "'").c_str());
-  }
+  const auto take = [&](const char* name, auto& field) {
+    if (given.contains(name)) field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
+  };
+  if (given.contains("loss")) o.loss = to_loss(given["loss"]);
+  if (given.contains("schedule")) o.schedule = to_schedule(given["schedule"]);
+  if (given.contains("metrics")) o.metrics = to_metrics(given["metrics"]);
+  if (given.contains("precision")) o.precision = parse_precision(nb::cast<std::string>(given["precision"]));
+  if (given.contains("progress")) o.progress = to_sink(given["progress"]);
+  take("optimizer", o.optimizer);
+  take("epochs", o.epochs);
+  take("batch", o.batch);
+  take("validation", o.validation);
+  take("validation_share", o.validation_share);
+  take("monitor", o.monitor);
+  take("run", o.run);
+  take("seed", o.seed);
+  take("resume", o.resume);
+  take("overwrite", o.overwrite);
+  take("save_seconds", o.save_seconds);
+  take("save_steps", o.save_steps);
+  take("accumulate", o.accumulate);
+  take("average", o.average);
+  take("mixup", o.mixup);
+  take("drop_last", o.drop_last);
+  take("workers", o.workers);
+  take("check_layers", o.check_layers);
+  take("callbacks", o.callbacks);
+  take("verbosity", o.verbosity);
+  take("config", o.config);
   return o;
 }
 
-void bind_optim(nb::module_& m) {
-  nb::class_<optim::Optimizer>(m, "Optimizer",
-                               "A recipe that can be passed about and changed; over(parameters) binds it.")
-      .def("clip_norm", &optim::Optimizer::clip_norm, "norm"_a, nb::rv_policy::copy)
-      .def("clip_value", &optim::Optimizer::clip_value, "value"_a, nb::rv_policy::copy)
-      .def("decay_weights_only", &optim::Optimizer::decay_weights_only, nb::rv_policy::copy)
-      .def("over", &optim::Optimizer::over, "parameters"_a)
-      .def_prop_ro("name", &optim::Optimizer::name)
-      .def_prop_ro("rate", &optim::Optimizer::rate);
-  nb::class_<optim::Bound>(m, "BoundOptimizer", "An optimiser at work on parameters.")
-      .def(
-          "apply",
-          [](optim::Bound& self, nb::handle gradients) {
-            const std::vector<Tensor> all = to_tensors(gradients);
-            unlocked([&] { self.apply(all); });
-          },
-          "gradients"_a)
-      .def(
-          "apply_with_norm",
-          [](optim::Bound& self, nb::handle gradients) {
-            const std::vector<Tensor> all = to_tensors(gradients);
-            return unlocked([&] { return self.apply_with_norm(all); });
-          },
-          "gradients"_a)
-      .def("parameters", &optim::Bound::parameters)
-      .def("state", &optim::Bound::state)
-      .def_prop_rw("rate", &optim::Bound::current_rate, &optim::Bound::set_rate)
-      .def("steps", &optim::Bound::steps);
-  nb::class_<optim::Schedule>(m, "Schedule", "A factor of the optimiser's rate over the run.")
-      .def(
-          "factor",
-          [](const optim::Schedule& s, std::int64_t step, std::int64_t steps, double epoch, double epochs) {
-            return s.factor({step, steps, epoch, epochs});
-          },
-          "step"_a, "steps"_a, "epoch"_a, "epochs"_a)
-      .def("after_warmup", &optim::Schedule::after_warmup, "epochs"_a)
-      .def_prop_ro("name", &optim::Schedule::name);
-  m.def("_own_optimizer", [](const std::string& name, std::vector<std::string> state,
-                             std::function<std::vector<Tensor>(const Tensor&, const Tensor&, const std::vector<Tensor>&,
-                                                               const Tensor&, const Tensor&)>
-                                 update,
-                             double rate, double weight_decay) {
-    return optim::Optimizer(
-        {name, std::move(state),
-         [update](const optim::Optimizer::Slot& slot) {
-           std::vector<Tensor> all = update(slot.parameter, slot.gradient, slot.state, slot.rate, slot.step);
-           if (all.empty())
-             throw Error("optimizer: the update returned nothing; expected the new parameter and its state.");
-           return Updated{all[0], {all.begin() + 1, all.end()}};
-         }},
-        rate, weight_decay);
-  });
-  m.def("_optimizer", [](const std::string& name, const Numbers& options) { return optim::by_name(name, options); });
-  m.def("_optimizers", [] {
+void bind_losses_and_metrics(nb::module_& m) {
+  nb::class_<Loss>(m, "Loss", "A loss of the library: a function of (output, target), the mean over a batch.")
+      .def_ro("name", &Loss::name)
+      .def_ro("of_input", &Loss::of_input)
+      .def("__call__",
+           [](const Loss& loss, nb::handle output, nb::handle target) {
+             const Tensor o = to_tensor(output), t = to_tensor(target);
+             return unlocked([&] { return loss(o, t); });
+           })
+      .def("__repr__", [](const Loss& loss) { return "<varve loss " + loss.name + ">"; });
+  m.def("smoothed_cross_entropy", &smoothed_cross_entropy, "smoothing"_a,
+        "Cross-entropy with a share of each target spread over all classes.");
+  m.def("loss_by_name", &loss_by_name, "name"_a, "A loss of the library.");
+  nb::class_<Metric>(m, "Metric", "What is measured beside the loss: sums of each batch, and the value of all of them.")
+      .def_ro("name", &Metric::name)
+      .def_ro("higher_is_better", &Metric::higher_is_better)
+      .def("sums",
+           [](const Metric& metric, nb::handle output, nb::handle target) {
+             const Tensor o = to_tensor(output), t = to_tensor(target);
+             return unlocked([&] { return metric.sums(o, t); });
+           })
+      .def("value", [](const Metric& metric, const std::vector<double>& sums) { return metric.value(sums); })
+      .def("__repr__", [](const Metric& metric) { return "<varve metric " + metric.name + ">"; });
+  m.def("metric_by_name", &metric_by_name, "name"_a, "A metric of the library: \"accuracy\", \"top5\", \"f1\" …");
+  m.def("top_k_accuracy", &top_k_accuracy, "k"_a = 5, "Whether the true class is among the k likeliest.");
+  m.def("confusion", &confusion, "classes"_a, "The matrix of true and predicted classes; its value is the accuracy.");
+  m.def(
+      "area_under_curve",
+      [](const std::vector<double>& scores, const std::vector<int>& labels) { return auc(scores, labels); }, "scores"_a,
+      "labels"_a, "Area under the ROC curve of all predictions at once, exact.");
+  m.def("_class_scores", [](const std::vector<double>& counts, std::int64_t classes) {
     nb::list all;
-    for (const std::string& name : optim::names()) all.append(nb::make_tuple(name, optim::options_of(name)));
+    for (const ClassScores& each : class_scores(counts, classes))
+      all.append(nb::make_tuple(each.precision, each.recall, each.f1, each.support));
     return all;
   });
-  m.def("_schedule",
-        [](const std::string& name, const Numbers& options) { return optim::schedule_by_name(name, options); });
-  m.def("_schedules", [] {
-    nb::list all;
-    for (const std::string& name : optim::schedule_names())
-      all.append(nb::make_tuple(name, optim::schedule_options_of(name)));
-    return all;
-  });
+}
+
+void bind_callbacks(nb::module_& m) {
+  nb::class_<SessionView>(m, "Session", "The run, as callbacks see it while they are called.")
+      .def_prop_ro("model", [](const SessionView& s) { return nb::find(s.get().model()); })
+      .def_prop_ro("optimizer", [](const SessionView& s) { return s.get().optimizer(); })
+      .def_prop_ro("history", [](const SessionView& s) { return s.get().history(); })
+      .def_prop_ro(
+          "epoch", [](const SessionView& s) { return s.get().epoch(); }, "From 1.")
+      .def_prop_ro(
+          "step", [](const SessionView& s) { return s.get().step(); }, "In the whole run, from 1.")
+      .def_prop_ro(
+          "loss", [](const SessionView& s) { return s.get().loss(); }, "Of the last step.")
+      .def_prop_ro(
+          "run", [](const SessionView& s) { return s.get().run(); }, "The folder; empty when there is none.")
+      .def_prop_ro(
+          "value_names", [](const SessionView& s) { return s.get().value_names(); }, "What every epoch will have.")
+      .def(
+          "stop", [](const SessionView& s, const std::string& why) { s.get().stop(why); },
+          "why"_a = "a callback asked for it", "Ends the run after this step.");
+  nb::class_<Callback, PythonCallback>(
+      m, "Callback",
+      "Subclasses override begin, step_end, epoch_end and end, which are called with the session. With a name(), what "
+      "state() gives (numbers) is kept in checkpoints, and restore(state) gets it back when a run is resumed.")
+      .def(nb::init<>())
+      .def(
+          "begin", [](Callback&, const SessionView&) {}, "session"_a)
+      .def(
+          "step_end", [](Callback&, const SessionView&) {}, "session"_a)
+      .def(
+          "epoch_end", [](Callback&, const SessionView&) {}, "session"_a)
+      .def(
+          "end", [](Callback&, const SessionView&) {}, "session"_a)
+      .def("name", [](const Callback& c) { return c.Callback::name(); })
+      .def("state", [](const Callback& c) { return c.Callback::state(); })
+      .def(
+          "restore", [](Callback& c, const std::vector<double>& state) { c.Callback::restore(state); }, "state"_a);
+  m.def(
+      "early_stopping",
+      [](int patience, double least_gain, const std::string& monitor) {
+        return early_stopping({patience, least_gain, monitor});
+      },
+      "patience"_a = 5, "least_gain"_a = 0.0, "monitor"_a = "",
+      "Ends a run after so many epochs without a better value.");
+  m.def("csv_log", &csv_log, "path"_a, "Writes the table of epochs to a file, anew after each.");
+  m.def("tensorboard", &tensorboard, "folder"_a = "", "Writes event files; unless named, into the run's folder.");
+  m.def(
+      "each_epoch",
+      [](std::function<void(std::shared_ptr<SessionView>)> f) { return each_epoch(of_session(std::move(f))); },
+      "function"_a, "Calls a function with the session after each epoch.");
+  m.def(
+      "each_step",
+      [](std::function<void(std::shared_ptr<SessionView>)> f) { return each_step(of_session(std::move(f))); },
+      "function"_a, "Calls a function with the session after each step.");
 }
 
 }  // namespace
 
+nb::dict values_of(const std::vector<std::pair<std::string, double>>& values) {
+  nb::dict all;
+  for (const auto& [name, value] : values) all[name.c_str()] = value;
+  return all;
+}
+
+// A name, a loss of the library, or a function of output and target: a number, or one for each sample.
+Loss to_loss(nb::handle value) {
+  std::string name;
+  if (nb::try_cast<std::string>(value, name)) return loss_by_name(name);
+  if (nb::isinstance<Loss>(value)) return nb::cast<Loss>(value);
+  if (!PyCallable_Check(value.ptr()))
+    throw nb::type_error("loss: expected a name, a loss of varve.train, or a function of (output, target)");
+  return {name_of(value, "loss"),
+          [f = nb::cast<OfBatch>(value)](const Tensor& output, const Tensor& target) {
+            const Tensor loss = f(output, target);
+            return loss.rank() == 0 ? loss : mean(loss);
+          },
+          flag_of(value, "of_input", false)};
+}
+
+ProgressSink to_sink(nb::handle value) {
+  return [f = nb::cast<std::function<void(const std::string&, bool)>>(value)](const std::string& line, bool kept) {
+    try {
+      f(line, kept);
+    } catch (nb::python_error& error) {
+      Interruptible::note(std::move(error));  // what is shown must not cost what is trained
+    }
+  };
+}
+
 void bind_train(nb::module_& m) {
-  bind_optim(m);
+  install_interrupts();
   nb::enum_<Verbosity>(m, "Verbosity")
       .value("automatic", Verbosity::automatic)
       .value("bar", Verbosity::bar)
@@ -237,83 +316,98 @@ void bind_train(nb::module_& m) {
             return all;
           },
           "A dict for each epoch: loss, accuracy, val_loss …")
-      .def_ro("monitor", &History::monitor)
-      .def_ro("best_epoch", &History::best_epoch)
+      .def_ro("monitor", &History::monitor, "The value that decides which epoch was best.")
+      .def_ro("best_epoch", &History::best_epoch, "From 1; 0: none yet.")
       .def_ro("best", &History::best)
       .def_ro("seconds", &History::seconds)
-      .def_ro("peak_bytes", &History::peak_bytes)
+      .def_ro("peak_bytes", &History::peak_bytes, "Of a training step, planned.")
       .def_ro("interrupted", &History::interrupted)
-      .def_ro("stopped", &History::stopped)
-      .def_ro("run", &History::run);
-  nb::class_<SessionView>(m, "Session", "The run, as callbacks see it.")
-      .def_prop_ro("optimizer", [](const SessionView& s) { return s.get().optimizer(); })
-      .def_prop_ro("history", [](const SessionView& s) { return s.get().history(); })
-      .def_prop_ro("epoch", [](const SessionView& s) { return s.get().epoch(); })
-      .def_prop_ro("step", [](const SessionView& s) { return s.get().step(); })
-      .def_prop_ro("loss", [](const SessionView& s) { return s.get().loss(); })
-      .def_prop_ro("run", [](const SessionView& s) { return s.get().run(); })
-      .def(
-          "stop", [](const SessionView& s, const std::string& why) { s.get().stop(why); },
-          "why"_a = "a callback asked for it");
-  nb::class_<Callback, PythonCallback>(m, "Callback",
-                                       "Methods begin, step_end, epoch_end and end are called with the session.")
-      .def(nb::init<>())
-      .def("begin", [](Callback&, const SessionView&) {})
-      .def("step_end", [](Callback&, const SessionView&) {})
-      .def("epoch_end", [](Callback&, const SessionView&) {})
-      .def("end", [](Callback&, const SessionView&) {});
-  m.def(
-      "early_stopping",
-      [](int patience, double least_gain, const std::string& monitor) {
-        return early_stopping({patience, least_gain, monitor});
-      },
-      "patience"_a = 5, "least_gain"_a = 0.0, "monitor"_a = "");
-  m.def("csv_log", &csv_log, "path"_a);
-  m.def("tensorboard", &tensorboard, "folder"_a = "");
+      .def_ro("signal", &History::signal)
+      .def_ro("stopped", &History::stopped, "Why it ended before the last epoch; empty when it did not.")
+      .def_ro("run", &History::run, "The run's folder.")
+      .def("curves", &curves_svg, "A chart of each value as SVG, and the rate's.");
+  bind_losses_and_metrics(m);
+  bind_callbacks(m);
+  bind_runs(m);
   m.def("_fit", [](nn::Module& model, const data::Dataset& dataset, const nb::dict& options) {
     const FitOptions fit_with = fit_options(options);
-    return unlocked([&] { return fit(model, dataset, fit_with); });
+    Interruptible scope;
+    const History history = interruptible(scope, [&] { return fit(model, dataset, fit_with); });
+    return nb::make_tuple(history, scope.taken());
+  });
+  m.def("_fit_options", [] {
+    // Every field of the struct: the test that compares Python's keywords with this fails when one is added.
+    const auto [loss, optimizer, schedule, epochs, batch, validation, validation_share, metrics, monitor, run, seed,
+                resume, overwrite, save_seconds, save_steps, accumulate, average, precision, mixup, drop_last, workers,
+                check_layers, callbacks, verbosity, progress, config] = FitOptions{};
+    nb::dict all;
+    all["epochs"] = epochs;
+    all["batch"] = batch;
+    all["validation_share"] = validation_share;
+    all["monitor"] = monitor;
+    all["run"] = run;
+    all["seed"] = seed;
+    all["resume"] = resume;
+    all["overwrite"] = overwrite;
+    all["save_seconds"] = save_seconds;
+    all["save_steps"] = save_steps;
+    all["accumulate"] = accumulate;
+    all["average"] = average;
+    all["mixup"] = mixup;
+    all["drop_last"] = drop_last;
+    all["workers"] = workers;
+    all["check_layers"] = check_layers;
+    all["config"] = config;
+    return all;
   });
   m.def(
       "_evaluate",
       [](nn::Module& model, const data::Dataset& dataset, nb::handle loss, nb::handle metrics, std::int64_t batch,
-         const std::string& precision, int workers) {
+         bool confusion, const std::string& precision, int workers) {
         EvaluateOptions options;
         options.loss = to_loss(loss);
         options.metrics = to_metrics(metrics);
         options.batch = batch;
-        options.precision = to_precision(precision);
+        options.confusion = confusion;
+        options.precision = parse_precision(precision);
         options.workers = workers;
-        const Score score = unlocked([&] { return evaluate(model, dataset, options); });
-        return values_of(score.values);
+        const Score score = interruptible([&] { return evaluate(model, dataset, options); });
+        return nb::make_tuple(values_of(score.values), score.confusion, score.seconds);
       },
-      "model"_a, "dataset"_a, "loss"_a, "metrics"_a.none(), "batch"_a, "precision"_a, "workers"_a);
-  m.def("_predict",
-        [](nn::Module& model, const data::Dataset& dataset, std::int64_t batch, const std::string& precision) {
-          return unlocked([&] { return predict(model, dataset, {batch, to_precision(precision)}); });
-        });
+      "model"_a, "dataset"_a, "loss"_a, "metrics"_a.none(), "batch"_a, "confusion"_a, "precision"_a, "workers"_a);
+  m.def("_predict", [](nn::Module& model, const data::Dataset& dataset, std::int64_t batch,
+                       const std::string& precision, int workers) {
+    const PredictOptions options{batch, parse_precision(precision), workers};
+    return interruptible([&] { return predict(model, dataset, options); });
+  });
   m.def("_predict_rows", [](nn::Module& model, nb::handle x, std::int64_t batch, const std::string& precision) {
     const Tensor rows = to_tensor(x);
-    return unlocked([&] { return predict(model, rows, {batch, to_precision(precision)}); });
+    const PredictOptions options{batch, parse_precision(precision)};
+    return interruptible([&] { return predict(model, rows, options); });
   });
-  m.def("_find_rate",
-        [](nn::Module& model, const data::Dataset& dataset, nb::handle loss, const optim::Optimizer& optimizer,
-           std::int64_t batch, double from, double to, std::int64_t steps, std::int64_t seed) {
-          RateFinderOptions options;
-          options.loss = to_loss(loss);
-          options.optimizer = optimizer;
-          options.batch = batch;
-          options.from = from;
-          options.to = to;
-          options.steps = steps;
-          options.seed = seed;
-          const RateFinder found = unlocked([&] { return find_rate(model, dataset, options); });
-          return nb::make_tuple(found.suggestion, found.rates, found.losses, found.svg);
-        });
-  m.def("_load_run", [](const std::string& folder, bool last) {
-    TrainedModel trained = unlocked([&] { return load_run(folder, last); });
-    return nb::make_tuple(trained.model, trained.classes);
+  m.def("_find_rate", [](nn::Module& model, const data::Dataset& dataset, nb::handle loss,
+                         const optim::Optimizer& optimizer, std::int64_t batch, double from, double to,
+                         std::int64_t steps, std::int64_t seed, const std::string& precision, int workers) {
+    const RateFinderOptions options{.loss = to_loss(loss),
+                                    .optimizer = optimizer,
+                                    .batch = batch,
+                                    .from = from,
+                                    .to = to,
+                                    .steps = steps,
+                                    .seed = seed,
+                                    .precision = parse_precision(precision),
+                                    .workers = workers};
+    const RateFinder found = interruptible([&] { return find_rate(model, dataset, options); });
+    return nb::make_tuple(found.suggestion, found.rates, found.losses, found.svg);
   });
+  m.def("_worst_samples", [](nn::Module& model, const data::Dataset& dataset, nb::handle loss) {
+    const Loss of = to_loss(loss);
+    const std::vector<WorstSample> worst = interruptible([&] { return worst_samples(model, dataset, of); });
+    nb::list all;
+    for (const WorstSample& w : worst) all.append(nb::make_tuple(w.index, w.loss, w.truth, w.predicted, w.text, w.png));
+    return all;
+  });
+  m.def("_confusion_svg", &confusion_svg);
 }
 
 }  // namespace varve::python

@@ -1,6 +1,11 @@
 """Gradients and programs of Python functions."""
 
+import dataclasses
+import gc
 import threading
+import weakref
+from collections import OrderedDict
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -127,3 +132,238 @@ def test_threads_compile_and_differentiate_at_once():
         thread.join(60)
         assert not thread.is_alive(), "the threads wait for each other"
     assert not wrong
+
+
+class Point(NamedTuple):
+    x: vv.Tensor
+    y: vv.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    w: vv.Tensor
+    name: str = "w"
+
+
+def test_nests_of_named_tuples_dataclasses_and_ordered_dicts():
+    p = Point(vv.tensor([1.0]), vv.tensor([2.0]))
+    slope = vv.grad(lambda q: (q.x * q.y).sum())(p)
+    assert isinstance(slope, Point) and slope.x.item() == 2.0 and slope.y.item() == 1.0
+
+    @vv.compile
+    def step(state, table):
+        return dataclasses.replace(state, w=state.w * 2), OrderedDict((k, v + 1) for k, v in table.items())
+
+    state, table = step(State(vv.tensor([3.0])), OrderedDict(b=vv.tensor([1.0]), a=vv.tensor([2.0])))
+    assert isinstance(state, State) and state.w.item() == 6.0 and state.name == "w"
+    assert list(table) == ["b", "a"] and isinstance(table, OrderedDict) and table["a"].item() == 3.0
+    assert step.programs() == 1
+
+
+def test_argnums_and_aux():
+    f = lambda a, b, k=1.0: (a * b * k).sum()  # noqa: E731
+    a, b = vv.tensor([2.0]), vv.tensor([5.0])
+    assert vv.grad(f, argnums=1)(a, b, k=3.0).item() == 6.0
+    da, db = vv.grad(f, argnums=(0, 1))(a, b)
+    assert (da.item(), db.item()) == (5.0, 2.0)
+    (db2,) = vv.grad(f, argnums=(-1,))(a, b)
+    assert db2.item() == 2.0
+    (value, aux), slope = vv.value_and_grad(lambda x: ((x * x).sum(), {"double": x * 2, "note": "seen"}), has_aux=True)(a)
+    assert value.item() == 4.0 and slope.item() == 4.0 and aux["double"].item() == 4.0 and aux["note"] == "seen"
+    slope, aux = vv.grad(lambda x: ((x * x).sum(), x + 1), has_aux=True)(a)
+    assert slope.item() == 4.0 and aux.item() == 3.0
+    w = vv.Variable([3.0])
+    (loss, aux), (dw,) = vv.value_and_grad(lambda: ((w * w).sum(), "aux"), [w], has_aux=True)
+    assert loss.item() == 9.0 and dw.item() == 6.0 and aux == "aux"
+    compiled = vv.compile(lambda x: vv.grad(lambda y: ((y * y).sum(), y * 3), has_aux=True)(x))
+    slope, aux = compiled(a)
+    assert slope.item() == 4.0 and aux.item() == 6.0
+
+
+def test_compiled_methods_belong_to_their_instances():
+    class Counter:
+        def __init__(self, by):
+            self.by = by
+
+        @vv.compile
+        def step(self, x):
+            return x + self.by
+
+    a, b = Counter(1.0), Counter(10.0)
+    x = vv.tensor([0.0])
+    assert a.step(x).item() == 1.0 and b.step(x).item() == 10.0 and a.step(x).item() == 1.0
+    assert a.step.programs() == 1 and "add" in a.step.text(x)
+    kept = Counter(5.0).step
+    assert kept(x).item() == 5.0
+    gone = weakref.ref(b)
+    del b
+    gc.collect()
+    assert gone() is None and len(Counter.__dict__["step"]._bound) == 2
+
+
+def test_compiled_functions_are_collected():
+    class Model:
+        pass
+
+    gc.collect()
+    alive = []
+    for _ in range(50):
+        model = Model()
+        model.w = vv.tensor([2.0])
+        model.step = vv.compile(lambda x, model=model: x * model.w)
+        assert model.step(vv.tensor([3.0])).item() == 6.0
+        alive.append(weakref.ref(model))
+    del model
+    gc.collect()
+    assert sum(each() is not None for each in alive) == 0
+
+
+def test_the_number_of_structures_is_bounded():
+    f = vv.compile(lambda x, k: x * k)
+    for k in range(50):
+        assert f(vv.tensor([1.0]), k).item() == k
+    assert f.programs() <= 16
+    shapes = vv.compile(lambda x: x + 1)
+    for n in range(1, 200):
+        shapes(vv.ones(n))
+    assert shapes.programs() < 199
+
+
+def test_the_same_exception_comes_back_with_its_traceback():
+    class Own(Exception):
+        pass
+
+    mine = Own("mine")
+
+    def fail(x):
+        raise mine
+
+    def rule(inputs, outputs, dys):
+        raise mine
+
+    cases = [
+        lambda x: vv.grad(fail)(x), lambda x: vv.compile(fail)(x), lambda x: vv.checkpoint(fail)(x), lambda x: vv.vjp(fail, x),
+        lambda x: vv.compile(lambda y: vv.grad(lambda z: vv.checkpoint(fail)(z).sum())(y))(x),
+        lambda x: vv.grad(lambda y: vv.custom_vjp(lambda z: z * 1, rule)(y).sum())(x),
+        lambda x: vv.scan(lambda c, y: fail(y), x, x),
+        lambda x: vv.define("failing", shape=fail, decompose=lambda y: y)(x),
+        lambda x: vv.define("failing2", shape=lambda y: y, kernel=fail)(x).numpy(),
+        lambda x: vv.elementwise(fail),
+    ]  # fmt: skip
+    for case in cases:
+        with pytest.raises(Own) as raised:
+            case(vv.tensor([1.0]))
+        assert raised.value is mine
+        assert any(each.name in ("fail", "rule") for each in raised.traceback)
+
+
+def test_reading_inside_a_program_is_an_error_at_that_line():
+    def body(x):
+        y = x * 2
+        return y * float(y.sum())  # this line
+
+    with pytest.raises(ValueError) as raised:
+        vv.compile(body)(vv.tensor([1.0]))
+    assert any("this line" in str(each.statement) for each in raised.traceback)
+
+
+def test_scan():
+    xs = {"a": vv.tensor([1.0, 2.0, 3.0]), "b": vv.tensor([1.0, 1.0, 2.0])}
+    body = lambda c, x: ({"s": c["s"] + x["a"] * x["b"]}, [c["s"], x["a"]])  # noqa: E731
+    last, (before, again) = vv.scan(body, {"s": vv.tensor(0.0)}, xs)
+    assert last["s"].item() == 9.0 and before.tolist() == [0.0, 1.0, 3.0] and again.tolist() == [1.0, 2.0, 3.0]
+    last, _ = vv.scan(lambda c, x: (c * 2, None), vv.tensor(1.0), length=5)
+    assert last.item() == 32.0
+    back, ys = vv.scan(lambda c, x: (c + x, c), vv.tensor(0.0), xs["a"], reverse=True)
+    assert back.item() == 6.0 and ys.tolist() == [5.0, 3.0, 0.0]
+    g = vv.grad(lambda w: vv.scan(lambda c, x: (c * w + x, None), vv.tensor(0.0), xs["a"])[0])(vv.tensor(2.0))
+    assert g.item() == 2 * 1 * 2 + 2  # d(1·w² + 2·w + 3)/dw
+    with pytest.raises(TypeError, match="expected \\(carry, y\\)"):
+        vv.scan(lambda c, x: c, vv.tensor(0.0), xs["a"])
+
+
+def test_own_elementwise_operators():
+    snake = vv.elementwise(lambda x: x + vv.square(vv.sin(x)), name="snake")
+    x = np.linspace(-2, 2, 7, dtype="float32")
+    np.testing.assert_allclose(snake(x).numpy(), x + np.sin(x) ** 2, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(vv.grad(lambda t: snake(t).sum())(x).numpy(), 1 + 2 * np.sin(x) * np.cos(x), rtol=1e-5, atol=1e-6)
+    both = vv.compile(lambda t: snake(t) * 2 + 1)
+    np.testing.assert_allclose(both(x).numpy(), (x + np.sin(x) ** 2) * 2 + 1, rtol=1e-6)
+    text = both.text(vv.tensor(x))
+    assert text.count("snake") >= 1
+    smooth = vv.elementwise(lambda x, y: vv.where((x > y) & (x != 0), x % 2 + abs(-y), vv.maximum(x, 1.0) ** y), name="odd")
+    np.testing.assert_allclose(smooth(3.0, 2.0).item(), 3.0)
+    np.testing.assert_allclose(smooth(2.0, 3.0).item(), 8.0)
+    straight = vv.elementwise(lambda x: vv.round(x), name="straight", derivative=lambda x, y: 1.0)
+    assert vv.grad(lambda t: straight(t).sum())(vv.tensor([0.3, 0.7])).tolist() == [1.0, 1.0]
+    positive = vv.elementwise(lambda x: x > 0, name="positive", result="predicate", differentiable=False)
+    assert positive(vv.tensor([-1.0, 1.0])).tolist() == [False, True]
+    inner = vv.elementwise(lambda x: snake(x) * 2, name="outer")  # an operator of your own inside another
+    np.testing.assert_allclose(inner(1.0).item(), 2 * (1 + np.sin(1.0) ** 2), rtol=1e-6)
+
+
+def test_own_operators_with_rules_and_kernels():
+    calls = []
+
+    def kernel(x, *, power):
+        calls.append(x.shape)
+        return (x**power).astype("float32")
+
+    power = vv.define("own_power", shape=lambda x, power: x, kernel=kernel, arity=1,
+                      gradient=lambda inputs, outputs, dys, power: [dys[0] * power * inputs[0] ** (power - 1)])  # fmt: skip
+    x = vv.tensor([1.0, 2.0, 3.0])
+    assert power(x, power=3).tolist() == [1.0, 8.0, 27.0] and calls == [(3,)]
+    assert vv.grad(lambda t: power(t, power=3).sum())(x).tolist() == [3.0, 12.0, 27.0]
+    compiled = vv.compile(lambda t: power(t + 1, power=2) * 2)
+    assert compiled(x).tolist() == [8.0, 18.0, 32.0]
+    halves = vv.define("halves", shape=lambda x: [vv.TensorType(x.dtype, (x.shape[0] // 2,))] * 2,
+                       decompose=lambda x: vv.split(x, 2))  # fmt: skip
+    first, second = halves(vv.arange(4))
+    assert first.tolist() == [0, 1] and second.tolist() == [2, 3]
+    wrong = vv.define("wrong_kernel", shape=lambda x: x, kernel=lambda x: x[:1])
+    with pytest.raises(ValueError, match="expected f32 \\[3\\]"):
+        wrong(x).numpy()
+    kept = []
+    keeper = vv.define("keeper", shape=lambda x: x, kernel=lambda x: kept.append(x) or x + 1)
+    for i in range(5):
+        keeper(vv.full((1000,), float(i))).eval()
+    assert [array[0] for array in kept] == [0.0, 1.0, 2.0, 3.0, 4.0]  # arrays of its own: nobody writes over them
+
+
+def test_threads_with_python_kernels_and_rules():
+    wrong, done = [], []
+    double = vv.define("double_it", shape=lambda x: x, kernel=lambda x: x * 2, gradient=lambda i, o, d: [d[0] * 2])
+    shared = vv.compile(lambda x: vv.grad(lambda y: double(y * y).sum())(x))
+
+    def work(k):
+        own = vv.compile(lambda x: double(x) + vv.scan(lambda c, t: (c + t, c), vv.tensor(0.0), x)[0])
+        for i in range(20):
+            if shared(vv.tensor([float(k)])).item() != 4.0 * k or own(vv.tensor([1.0, 2.0])).tolist() != [5.0, 7.0]:
+                wrong.append(k)
+        done.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(done) == 4, "the threads wait for each other"
+    assert not wrong
+
+
+def test_scopes_costs_and_profiles():
+    def body(x):
+        with vv.Scope("outer"), vv.Scope("inner"):
+            return vv.exp(x) @ x
+
+    f = vv.compile(body)
+    profile = f.profile(vv.ones((16, 16)), repeats=3)
+    assert any(row.origin == "outer.inner" for row in profile.rows)
+    assert profile.total_ms > 0 and "matmul" in str(profile) and profile.chrome_trace().startswith("{")
+    assert vv.cost(vv.ones((4, 8)).eval() @ vv.ones((8, 2)).eval()).flops == 2 * 4 * 8 * 2
+    assert f.peak_bytes(vv.ones((16, 16))) >= 16 * 16 * 4
+    scope = vv.Scope("again")
+    with scope, pytest.raises(ValueError, match="open already"):
+        with scope:
+            pass
+    assert vv.Scope.path() == ""

@@ -75,6 +75,17 @@ def test_state_goes_from_model_to_model(tmp_path):
         b.load_state_dict({"0.weight": np.zeros((4, 3), "float32")})
 
 
+def test_a_state_is_what_a_file_holds(tmp_path):
+    model = nn.Sequential(nn.LSTM(4, stateful=True, bidirectional=True), nn.GRU(3, stateful=True), nn.Dropout(0.5), nn.BatchNorm())
+    model.build((5, 2))
+    model(vv.ones((2, 5, 2)), train=True)
+    model.save(tmp_path / "m.safetensors")
+    assert set(model.state_dict()) == set(vv.load(str(tmp_path / "m.safetensors")))
+    assert model.load_state_dict(model.state_dict()) == ([], [])
+    with pytest.raises(ValueError, match="layout"):
+        model.save(tmp_path / "m.safetensors", layout="torch")
+
+
 def test_fit_evaluate_predict(digits, tmp_path):
     model = nn.Sequential(nn.Conv2d(8, kernel=3, activation="relu"), nn.MaxPool2d(2), Residual(8), nn.Flatten(), nn.Dense(10))
     history = model.fit(digits.train, optimizer=optim.Adam(3e-3), epochs=2, batch=64, validation=digits.test,

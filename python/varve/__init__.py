@@ -1,23 +1,85 @@
 """Varve, a deep-learning framework: the C++ library, from Python.
 
     import varve as vv
-    from varve import nn, optim, data
+    from varve import nn, optim, data, zoo
+
+Tensors are lazy: an operator records, reading (print, item, numpy) computes. They never change.
+
+    a = vv.tensor([[1., 2.], [3., 4.]])         # lists and arrays: copies; vv.asarray shares memory
+    b = vv.exp(a)[:, 0] + 1                     # NumPy's indexing and broadcasting
+    np.asarray(b), b.item(), b.tolist()         # values
+
+Gradients and programs. Both take functions of tensors and of nests of them.
+
+    vv.grad(lambda x: (x ** 3).sum())(a)
+    loss, slopes = vv.value_and_grad(f, model.parameters())
+    step = vv.compile(step)                     # one program; step.text(x), step.profile(x) show it
+
+Networks. Layers come from the library's table; a network of your own is a class with forward.
+
+    model = nn.Sequential(nn.Flatten(), nn.Dense(128, activation="relu"), nn.Dense(10))
+    model = zoo.resnet20()
+    print(model.summary())
+
+Training.
 
     digits = data.digits()
-    model = nn.Sequential(nn.Flatten(), nn.Dense(128, activation="relu"), nn.Dense(10))
-    model.fit(digits.train, optimizer=optim.Adam(1e-3), epochs=3, batch=128, validation=digits.test)
+    history = model.fit(digits.train, optimizer=optim.Adam(1e-3), epochs=3, batch=128, validation=digits.test)
+    model.evaluate(digits.test), model.predict(x), model.save("digits.safetensors")
 
-Tensors are lazy: an operator records, reading (print, item, numpy) computes. `compile` makes one program of a function,
-`grad` and `value_and_grad` differentiate, `nn` has layers, `optim` optimisers, `data` data sets, `zoo` networks.
+Operators of your own: vv.elementwise (a formula), vv.define (rules and kernels), vv.custom_vjp (a gradient).
+The machine: vv.set_device("cuda"), vv.set_threads(4), vv.info().
+
+Errors are ValueError (varve.Error) with the library's text, TypeError, IndexError and varve.OutOfMemory.
+help(varve.nn), help(varve.data), help(varve.matmul) go on from here. Every example in a docstring runs.
 """
 
 from __future__ import annotations
 
 from . import _core
-from ._core import *  # noqa: F401,F403  operators, creation, devices
-from ._core import DType, Error, OutOfMemory, Tensor, Variable, __version__
-from . import _tensor  # noqa: F401  operators and methods of Tensor
+
+_core._refuse_other_interpreters()
+
+from ._core import *
+from ._core import __version__
+from . import _tensor
 from ._create import arange, asarray, from_dlpack, load, load_metadata, save
-from ._functions import checkpoint, compile, custom_vjp, grad, gradients, value_and_grad, vjp
+from ._functions import Compiled, checkpoint, compile, custom_vjp, grad, gradients, scan, value_and_grad, vjp
+from ._own import add_kernel, define, elementwise
 from . import data, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Dict, List
+
+__all__ = [
+    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",
+    "gradients", "scan", "value_and_grad", "vjp", "add_kernel", "define", "elementwise", "data", "nn", "optim", "train",
+    "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
+]  # fmt: skip
+__all__ += _core.__all__
+
+
+def info() -> Dict[str, Any]:
+    """The versions and the machine, for a report of what went wrong.
+
+    >>> sorted(vv.info())
+    ['deterministic', 'device', 'numpy', 'package', 'python', 'threads', 'version']
+    """
+    import importlib.metadata
+    import os
+    import platform
+
+    try:
+        numpy = importlib.metadata.version("numpy")
+    except importlib.metadata.PackageNotFoundError:
+        numpy = ""
+    return {
+        "version": __version__, "python": platform.python_version(), "numpy": numpy, "device": _core.device(),
+        "threads": _core.threads(), "deterministic": _core.deterministic(), "package": os.path.dirname(__file__),
+    }  # fmt: skip
+
+
+def __dir__() -> List[str]:
+    return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})

@@ -3,60 +3,136 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _core
 from ._core import Profile, Tensor, Variable
-from ._nests import flatten
+from ._nests import LEAF, flatten, only_tensors, take, unflatten
 
-__all__ = ["grad", "value_and_grad", "gradients", "vjp", "checkpoint", "custom_vjp", "compile", "Compiled"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence, Tuple, TypeVar, Union, overload
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    Argnums = Union[int, Sequence[int]]
+else:
+
+    def overload(function):
+        return function
+
+
+__all__ = ["grad", "value_and_grad", "gradients", "vjp", "checkpoint", "custom_vjp", "scan", "compile", "Compiled"]
 
 _MOST_STRUCTURES = 16
 
+def _scalar(value: Any, function: Any) -> Tensor:
+    """What a differentiated function returned, as a tensor."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Variable):
+        return value.value()
+    name = getattr(function, "__name__", "the function")
+    hint = " (has_aux=True takes a loss and other results)" if isinstance(value, tuple) else ""
+    raise TypeError(f"{name} returned a {type(value).__name__}; expected a tensor with one element to differentiate{hint}")
+
+
+def _callable(function: Any, where: str) -> None:
+    if not callable(function):
+        raise TypeError(f"{where}: expected a function, got {function!r} ({type(function).__name__})")
+
 
 def value_and_grad(
-    function: Callable[..., Any], variables: Optional[Sequence[Variable]] = None, *, argnums: int = 0
+    function: Callable[..., Any],
+    variables: Optional[Sequence[Variable]] = None,
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
 ) -> Any:
     """The value of a function and its gradient.
 
-    `value_and_grad(f)` is a function that returns `(f(x), df/dx)`; x may be a tensor or a nest of them.
+    `value_and_grad(f)` is a function that returns `(f(x), df/dx)`; x may be a tensor or a nest of them, and `argnums`
+    names the arguments to differentiate by: one, or several for a tuple of gradients.
     `value_and_grad(f, variables)` calls `f()` at once and returns its value and the gradient of each variable.
+    With `has_aux` the function returns a loss and something else, and both come back: `((loss, aux), grads)`.
 
-    >>> import varve as vv
     >>> value, slope = vv.value_and_grad(lambda x: (x ** 2).sum())(vv.tensor([1.0, 2.0]))
     >>> value.item(), slope.tolist()
     (5.0, [2.0, 4.0])
+    >>> w = vv.Variable([1.0, 2.0])
+    >>> loss, (slope,) = vv.value_and_grad(lambda: (w * w).sum(), [w])
+    >>> slope.tolist()
+    [2.0, 4.0]
     """
+    _callable(function, "value_and_grad")
+    aux: List[Any] = []
+
+    def scalar(value: Any) -> Tensor:
+        if not has_aux:
+            return _scalar(value, function)
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise TypeError(f"with has_aux the function returns (loss, aux), got {type(value).__name__}")
+        aux[:] = [value[1]]
+        return _scalar(value[0], function)
+
     if variables is not None:
-        return _core._value_and_variable_grads(function, list(variables))
+        wanted = list(variables)
+        for each in wanted:
+            if not isinstance(each, Variable):
+                raise TypeError(f"value_and_grad: variables must be variables, got a {type(each).__name__}")
+        value, slopes = _core._value_and_variable_grads(lambda: scalar(function()), wanted)
+        return ((value, aux[0]) if has_aux else value), slopes
+    one = isinstance(argnums, int)
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(function)
-    def both(*args: Any, **options: Any) -> Tuple[Tensor, Any]:
-        leaves, _, put = flatten(args[argnums])
+    def both(*args: Any, **options: Any) -> Tuple[Any, Any]:
+        seen: List[Any] = []
+        for place in places:
+            if not -len(args) <= place < len(args):
+                raise TypeError(f"argnums: there is no argument {place}; the call has {len(args)} positional ones")
+        leaves, structure = flatten(tuple([args[place] for place in places]))
+        why = only_tensors(structure, "the argument to differentiate by")
+        if why:
+            raise TypeError(why)
+        if not leaves:
+            raise TypeError("the argument to differentiate by holds no tensor")
 
         def flat(tensors: List[Tensor]) -> Tensor:
-            return function(*args[:argnums], put(tensors), *args[argnums + 1 :], **options)
+            given = list(args)
+            for place, part in zip(places, unflatten(structure, tensors)):
+                given[place] = part
+            result = function(*given, **options)
+            if has_aux:
+                loss = scalar(result)
+                seen[:] = aux
+                return loss
+            return _scalar(result, function)
 
         value, slopes = _core._value_and_grads(flat, leaves)
-        return value, put(slopes)
+        nest = unflatten(structure, slopes)
+        return ((value, seen[0]) if has_aux else value), (nest[0] if one else nest)
 
     return both
 
 
-def grad(function: Callable[..., Any], *, argnums: int = 0) -> Callable[..., Any]:
+def grad(function: Callable[..., Any], *, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The gradient of a function with a scalar result; apply it again for higher orders.
 
-    >>> import varve as vv
+    `argnums` names the arguments to differentiate by: one, or several for a tuple of gradients. With `has_aux` the
+    function returns a loss and something else, and the result is `(gradient, aux)`.
+
     >>> vv.grad(lambda x: (x ** 3).sum())(vv.tensor([1.0, 2.0])).tolist()
     [3.0, 12.0]
+    >>> [g.item() for g in vv.grad(lambda a, b: a * b, argnums=(0, 1))(2.0, 5.0)]
+    [5.0, 2.0]
     """
-    both = value_and_grad(function, argnums=argnums)
+    _callable(function, "grad")
+    both = value_and_grad(function, argnums=argnums, has_aux=has_aux)
 
     @functools.wraps(function)
     def slope(*args: Any, **options: Any) -> Any:
-        return both(*args, **options)[1]
+        value, slopes = both(*args, **options)
+        return (slopes, value[1]) if has_aux else slopes
 
     return slope
 
@@ -66,131 +142,213 @@ def gradients(outputs: Any, inputs: Sequence[Tensor], seeds: Optional[Sequence[T
 
     Reading a tensor computes it, and a computed tensor forgets what it came from: then this raises. `grad` and
     `value_and_grad` have no such limit.
+
+    >>> x = vv.tensor([3.0])
+    >>> vv.gradients((x * x).sum(), [x])[0].tolist()
+    [6.0]
     """
     outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    flows = [_core.ones(o.shape, o.dtype) for o in outs] if seeds is None else list(seeds)
-    return _core._gradients(outs, flows, list(inputs))
+    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for each in (*outs, *wanted):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"gradients: expected tensors, got a {type(each).__name__}")
+    flows = [_core.ones(o.shape, o.dtype) for o in outs] if seeds is None else [_core.tensor(seed) for seed in seeds]
+    return _core._gradients(outs, flows, wanted)
+
+
+class _Flat:
+    """A function of nests as a function of flat lists; remembers the structure of what it returned."""
+
+    def __init__(self, function: Callable[..., Any], structure: Hashable) -> None:
+        self._function, self._structure = function, structure
+        self.out: Hashable = LEAF
+
+    def __call__(self, tensors: List[Tensor]) -> List[Tensor]:
+        args, options = unflatten(self._structure, tensors)
+        outs, self.out = flatten(self._function(*args, **options))
+        return outs
 
 
 def vjp(function: Callable[..., Any], *inputs: Any) -> Tuple[Any, Callable[..., Any]]:
     """The function's outputs, and a function that pulls gradients of them back to the inputs.
 
-    >>> import varve as vv
     >>> y, pull = vv.vjp(lambda a, b: a * b, vv.tensor([2.0]), vv.tensor([3.0]))
     >>> [g.item() for g in pull(vv.tensor([1.0]))]
     [3.0, 2.0]
     """
-    leaves, _, put = flatten(inputs)
-    shape: List[Any] = []
-
-    def flat(tensors: List[Tensor]) -> List[Tensor]:
-        outs, _, put_out = flatten(function(*put(tensors)))
-        shape[:] = [put_out]
-        return outs
-
+    _callable(function, "vjp")
+    leaves, structure = flatten((inputs, {}))
+    flat = _Flat(function, structure)
     outputs, pull = _core._vjp(flat, leaves)
 
     def pull_nest(*dys: Any) -> Any:
-        flows, _, _ = flatten(dys[0] if len(dys) == 1 else dys)
-        return put(pull(flows))
+        flows, _ = flatten(dys[0] if len(dys) == 1 else dys)
+        if len(flows) != len(outputs):
+            raise ValueError(f"vjp: expected a gradient for each of {len(outputs)} outputs, got {len(flows)}")
+        return unflatten(structure, pull(flows))[0]
 
-    return shape[0](outputs), pull_nest
+    return unflatten(flat.out, outputs), pull_nest
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but its intermediate values are computed again for the gradient instead of being kept."""
+def checkpoint(function: F) -> F:
+    """The function, but its intermediate values are computed again for the gradient instead of being kept.
+
+    >>> block = vv.checkpoint(lambda x: vv.tanh(vv.exp(x)))
+    >>> vv.grad(lambda x: block(x).sum())(vv.tensor([0.0])).shape
+    (1,)
+    """
+    _callable(function, "checkpoint")
 
     @functools.wraps(function)
     def recomputed(*args: Any, **options: Any) -> Any:
-        leaves, _, put = flatten(args)
-        shape: List[Any] = []
-
-        def flat(tensors: List[Tensor]) -> List[Tensor]:
-            outs, _, put_out = flatten(function(*put(tensors), **options))
-            shape[:] = [put_out]
-            return outs
-
+        leaves, structure = flatten((args, options))
+        flat = _Flat(function, structure)
         outputs = _core._checkpoint(flat, leaves)
-        return shape[0](outputs)
+        return unflatten(flat.out, outputs)
 
-    return recomputed
+    return recomputed  # type: ignore[return-value]
 
 
 def custom_vjp(function: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """The function with a gradient of your own: `rule(inputs, outputs, dys)` returns a gradient for each input.
 
-    >>> import varve as vv
+    The rule is given lists of tensors: those in the arguments, those in the result, and the gradient of each result.
+
     >>> f = vv.custom_vjp(lambda x: vv.round(x), lambda inputs, outputs, dys: dys)   # straight through
     >>> vv.grad(lambda x: f(x).sum())(vv.tensor([0.2, 0.7])).tolist()
     [1.0, 1.0]
     """
+    _callable(function, "custom_vjp")
+    _callable(rule, "custom_vjp")
+
+    def checked(inputs: List[Tensor], outputs: List[Tensor], dys: List[Tensor]) -> List[Tensor]:
+        slopes = rule(inputs, outputs, dys)
+        slopes = list(slopes) if isinstance(slopes, (list, tuple)) else [slopes]
+        if len(slopes) != len(inputs):
+            raise ValueError(f"custom_vjp: the rule returned {len(slopes)} gradients for {len(inputs)} inputs")
+        return [each if isinstance(each, Tensor) else _core.tensor(each) for each in slopes]
 
     @functools.wraps(function)
-    def ruled(*args: Any) -> Any:
-        leaves, _, put = flatten(args)
-        shape: List[Any] = []
-
-        def flat(tensors: List[Tensor]) -> List[Tensor]:
-            outs, _, put_out = flatten(function(*put(tensors)))
-            shape[:] = [put_out]
-            return outs
-
-        outputs = _core._custom_vjp(flat, lambda i, o, dys: list(rule(i, o, dys)), leaves)
-        return shape[0](outputs)
+    def ruled(*args: Any, **options: Any) -> Any:
+        leaves, structure = flatten((args, options))
+        flat = _Flat(function, structure)
+        outputs = _core._custom_vjp(flat, checked, leaves)
+        return unflatten(flat.out, outputs)
 
     return ruled
+
+
+def scan(
+    body: Callable[..., Any], carry: Any, xs: Any = None, *, reverse: bool = False, length: Optional[int] = None
+) -> Tuple[Any, Any]:
+    """A loop as one operator: `carry, y = body(carry, x)` for each x along the leading axis of `xs`.
+
+    carry, xs and y may be nests. Returns the last carry and the ys, stacked along a new leading axis. Without xs the
+    body is given None, and `length` says how often it runs.
+
+    >>> total, sums = vv.scan(lambda carry, x: (carry + x, carry + x), vv.tensor(0.0), vv.tensor([1.0, 2.0, 3.0]))
+    >>> total.item(), sums.tolist()
+    (6.0, [1.0, 3.0, 6.0])
+    """
+    _callable(body, "scan")
+    start, carried = flatten(carry)
+    given, each = flatten(xs)
+    out: List[Hashable] = [LEAF]
+
+    def step(carry: List[Tensor], x: List[Tensor]) -> Tuple[List[Tensor], List[Tensor]]:
+        result = body(unflatten(carried, carry), unflatten(each, x))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"scan: the body returned a {type(result).__name__}; expected (carry, y)")
+        following, structure = flatten(result[0])
+        if structure != carried:
+            raise TypeError("scan: the body returned a carry of another structure than it was given")
+        ys, out[0] = flatten(result[1])
+        return following, ys
+
+    last, ys = _core._scan(step, start, given, reverse, -1 if length is None else length)
+    return unflatten(carried, last), unflatten(out[0], ys)
 
 
 class _Results:
     """How a program's flat results are put together. Another shape of the arguments may give another structure."""
 
+    __slots__ = ("first", "_by_types", "_varies")
+
     def __init__(self) -> None:
-        self._first: Optional[Tuple[Any, Any]] = None
-        self._by_types: Dict[Any, Any] = {}
+        self.first: Optional[Tuple[Hashable]] = None
+        self._by_types: Dict[Any, Hashable] = {}
         self._varies = False
 
     @staticmethod
     def _types(tensors: List[Tensor]) -> Any:
-        return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        return tuple([(tensor.shape, tensor.dtype) for tensor in tensors])
 
-    def note(self, tensors: List[Tensor], key: Any, put: Any) -> None:
-        if self._first is None:
-            self._first = (key, put)
-        self._varies = self._varies or key != self._first[0]
-        self._by_types[self._types(tensors)] = put
+    def note(self, tensors: List[Tensor], structure: Hashable) -> None:
+        if self.first is None:
+            self.first = (structure,)
+        self._varies = self._varies or structure != self.first[0]
+        self._by_types[self._types(tensors)] = structure
 
     def put(self, tensors: List[Tensor], outputs: List[Tensor]) -> Any:
-        assert self._first is not None
-        put = self._by_types[self._types(tensors)] if self._varies else self._first[1]
-        return put(outputs)
+        assert self.first is not None
+        structure = self._by_types[self._types(tensors)] if self._varies else self.first[0]
+        return outputs[0] if structure is LEAF else unflatten(structure, outputs)
+
+
+class _Traced:
+    """What a program is traced from. It knows the function and not the Compiled around it: no cycle holds that."""
+
+    __slots__ = ("_function", "_structure", "results")
+
+    def __init__(self, function: Callable[..., Any], structure: Hashable) -> None:
+        self._function, self._structure, self.results = function, structure, _Results()
+
+    def __call__(self, tensors: List[Tensor]) -> List[Tensor]:
+        if type(self._structure) is int:
+            result = self._function(*tensors)
+        else:
+            args, options = unflatten(self._structure, tensors)
+            result = self._function(*args, **options)
+        outs, structure = flatten(result)
+        self.results.note(tensors, structure)
+        return outs
 
 
 class Compiled:
     """A compiled function: call it like the function.
 
     One program for each structure, shape and type of the arguments, bounded in number. Tensors, arrays and floats are
-    read at each call; integers, strings and other values are part of the program.
+    read at each call; integers, strings and other values are part of the program. A compiled method of a class has
+    programs for each instance.
+
+    >>> f = vv.compile(lambda x, scale: {"y": x * scale})
+    >>> f(vv.tensor([1.0, 2.0]), 0.5)["y"].tolist()
+    [0.5, 1.0]
     """
 
-    def __init__(self, function: Callable[..., Any], device: str, name: str, tf32: bool) -> None:
+    def __init__(self, function: Callable[..., Any], device: str = "", name: str = "", tf32: bool = False) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._options = (device, name, tf32)
-        self._made: "OrderedDict[Any, Tuple[Any, _Results]]" = OrderedDict()
+        self._options = (device, name or getattr(function, "__name__", "program"), tf32)
+        self._made: OrderedDict[Hashable, Tuple[_core._Compiled, _Results]] = OrderedDict()
+        self._bound: Dict[int, Tuple[Any, Compiled]] = {}
 
-    def _program(self, args: Any, options: Any) -> Tuple[Any, _Results, List[Tensor]]:
-        leaves, key, put = flatten((args, options))
+    def _program(self, args: Any, options: Any) -> Tuple[_core._Compiled, _Results, List[Tensor]]:
+        leaves: List[Tensor]
+        key: Hashable
+        for arg in args:
+            if type(arg) is not Tensor:
+                leaves, key = flatten((args, options))
+                break
+        else:
+            if options:
+                leaves, key = flatten((args, options))
+            else:
+                leaves, key = list(args), len(args)  # the common case: so many tensors
         made = self._made.get(key)
         if made is None:
-            results = _Results()
-
-            def flat(tensors: List[Tensor]) -> List[Tensor]:
-                positional, named = put(tensors)
-                outs, out_key, put_out = flatten(self._function(*positional, **named))
-                results.note(tensors, out_key, put_out)
-                return outs
-
-            made = (_core._Compiled(flat, *self._options), results)
+            traced = _Traced(self._function, key)
+            made = (_core._Compiled(traced, *self._options), traced.results)
             self._made[key] = made
             while len(self._made) > _MOST_STRUCTURES:
                 self._made.popitem(last=False)
@@ -201,35 +359,109 @@ class Compiled:
         return results.put(leaves, program(leaves))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else _Method(self._for(instance), instance)
+
+    def _for(self, instance: Any) -> Compiled:
+        """The programs of one instance, which live as long as it does."""
+        known = self._bound.get(id(instance))
+        if known is not None and known[0]() is instance:
+            return known[1]
+        import weakref
+
+        bound_to, function, place, table = _reference(instance), self._function, id(instance), self._bound
+
+        @functools.wraps(function)
+        def method(*args: Any, **options: Any) -> Any:
+            return function(bound_to(), *args, **options)
+
+        made: Compiled = Compiled(method, *self._options)
+        if isinstance(bound_to, weakref.ref):
+            weakref.finalize(instance, table.pop, place, None).atexit = False
+            table[place] = (bound_to, made)
+        return made
 
     def peak_bytes(self, *args: Any, **options: Any) -> int:
-        """What one call needs at most, known before it runs."""
+        """What one call needs at most, known before it runs.
+
+        >>> vv.compile(lambda x: vv.exp(x) @ x).peak_bytes(vv.ones((8, 8))) >= 2 * 8 * 8 * 4
+        True
+        """
         program, _, leaves = self._program(args, options)
         return program.peak_bytes(leaves)
 
     def text(self, *args: Any, **options: Any) -> str:
-        """The graph as compiled, and which kernel computes what."""
+        """The graph as compiled, which kernel computes what, and why others refused.
+
+        >>> "exp" in vv.compile(lambda x: vv.exp(x) + 1).text(vv.ones(3))
+        True
+        """
         program, _, leaves = self._program(args, options)
         return program.text(leaves)
 
     def graphviz(self, *args: Any, **options: Any) -> str:
+        """The graph as compiled, for `dot`.
+
+        >>> vv.compile(lambda x: x + 1).graphviz(vv.ones(3)).startswith("digraph")
+        True
+        """
         program, _, leaves = self._program(args, options)
         return program.graphviz(leaves)
 
     def profile(self, *args: Any, repeats: int = 10, **options: Any) -> Profile:
-        """Runs the program `repeats` times and times every kernel."""
+        """Runs the program `repeats` times and times every kernel; variables are updated as in any other call.
+
+        >>> vv.compile(lambda x: x + 1).profile(vv.ones(3), repeats=2).total_ms > 0
+        True
+        """
         program, _, leaves = self._program(args, options)
         return program.profile(leaves, repeats)
 
     def programs(self) -> int:
+        """How many programs there are.
+
+        >>> f = vv.compile(lambda x: x + 1)
+        >>> f(vv.ones(3)).shape, f(vv.ones(4)).shape, f.programs()
+        ((3,), (4,), 2)
+        """
         return sum(made[0].programs() for made in self._made.values())
 
 
-def compile(function: Optional[Callable[..., Any]] = None, *, device: str = "", name: str = "", tf32: bool = False) -> Any:
+def _reference(instance: Any) -> Callable[[], Any]:
+    import weakref  # slow to import
+
+    try:
+        return weakref.ref(instance)
+    except TypeError:
+        return lambda: instance
+
+
+class _Method:
+    """A compiled method of one instance."""
+
+    __slots__ = ("_compiled", "__self__")
+
+    def __init__(self, compiled: Compiled, instance: Any) -> None:
+        self._compiled, self.__self__ = compiled, instance
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._compiled(*args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+@overload
+def compile(function: F, *, device: str = "", name: str = "", tf32: bool = False) -> Compiled: ...
+@overload
+def compile(
+    function: None = None, *, device: str = "", name: str = "", tf32: bool = False
+) -> Callable[[F], Compiled]: ...
+def compile(function: Any = None, *, device: str = "", name: str = "", tf32: bool = False) -> Any:
     """A function of tensors, with the variables it reads and assigns, as one program.
 
-    >>> import varve as vv
+    Arguments and results may be nests of lists, tuples, dicts and dataclasses. `tf32` lets products of f32 round their
+    operands to 10 bits on GPUs that can.
+
     >>> @vv.compile
     ... def double(x):
     ...     return 2 * x
@@ -238,4 +470,5 @@ def compile(function: Optional[Callable[..., Any]] = None, *, device: str = "", 
     """
     if function is None:
         return functools.partial(compile, device=device, name=name, tf32=tf32)
-    return Compiled(function, device, name or getattr(function, "__name__", "program"), tf32)
+    _callable(function, "compile")
+    return Compiled(function, device, name, tf32)

@@ -1,63 +1,103 @@
-"""Nests of tuples, lists and dicts, taken apart into their tensors and put together again."""
+"""Nests of tuples, lists, dicts and dataclasses, taken apart into their tensors and put together again.
+
+A nest becomes its leaves and its structure. A structure is hashable, and equal for nests of equal structure: LEAF where
+a tensor stood, (kind, type, names, parts) for what holds others, (VALUE, type, value) for every other value.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, List, Tuple
+from collections import OrderedDict
 
-from ._core import Tensor, Variable
+from ._core import Tensor, Variable, _take
 from ._core import tensor as _tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any, Hashable, Iterator, List, Optional, Tuple
 
-class Leaf:
-    """Where a tensor stood."""
-
-    __slots__ = ()
-
-
-LEAF = Leaf()
+LEAF: Hashable = None
+_SEQUENCE, _NAMED, _DICT, _DATACLASS, _VALUE = range(5)
 
 
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
-
-
-def flatten(value: Any) -> Tuple[List[Tensor], Hashable, Callable[[List[Tensor]], Any]]:
-    """The tensors in `value`, its structure (equal for values of equal structure), and the way back.
+def take(nest: Any, leaves: List[Tensor]) -> Hashable:
+    """The nest's structure; its tensors go to the end of `leaves`.
 
     Tensors, variables, arrays and floats are leaves; every other value is part of the structure.
     """
+    structure: Hashable = _take(nest, leaves, _take_other)
+    return structure
+
+
+def _take_other(nest: Any, leaves: List[Tensor]) -> Hashable:
+    """What the module's own code (nests.cpp) does not know: it takes plain tuples, lists, dicts and numbers."""
+    kind = type(nest)
+    if isinstance(nest, dict):
+        plain = kind.__init__ in (dict.__init__, OrderedDict.__init__)
+        rebuilt = kind if plain else dict  # a class with a constructor of its own: a dict
+        return (_DICT, rebuilt, tuple(nest), tuple([take(part, leaves) for part in nest.values()]))
+    if isinstance(nest, (list, tuple)):
+        parts = tuple([take(part, leaves) for part in nest])
+        return (_NAMED if hasattr(nest, "_fields") else _SEQUENCE, kind, parts)
+    if isinstance(nest, (Tensor, Variable, float)) or hasattr(kind, "__array__") or hasattr(kind, "__dlpack__"):
+        leaves.append(nest if isinstance(nest, Tensor) else _tensor(nest))
+        return LEAF
+    if hasattr(kind, "__dataclass_fields__"):
+        from dataclasses import fields  # slow to import
+
+        names = tuple([field.name for field in fields(nest)])
+        return (_DATACLASS, kind, names, tuple([take(getattr(nest, name), leaves) for name in names]))
+    try:
+        hash(nest)
+    except TypeError:
+        raise TypeError(
+            f"a {kind.__name__} cannot be an argument or a result here: "
+            "expected tensors, arrays, numbers, strings, or lists, tuples, dicts and dataclasses of them"
+        ) from None
+    return (_VALUE, kind, nest)
+
+
+def put(structure: Any, leaves: Iterator[Any]) -> Any:
+    """The nest of this structure with these leaves."""
+    if structure is LEAF:
+        return next(leaves)
+    what, kind = structure[0], structure[1]
+    if what == _VALUE:
+        return structure[2]
+    if what == _SEQUENCE:
+        parts = [put(part, leaves) for part in structure[2]]
+        return parts if kind is list else kind(parts)
+    if what == _NAMED:
+        return kind(*[put(part, leaves) for part in structure[2]])
+    values = zip(structure[2], [put(part, leaves) for part in structure[3]])
+    if what == _DICT:
+        made = kind()
+        made.update(values)
+        return made
+    made = object.__new__(kind)
+    for name, value in values:
+        object.__setattr__(made, name, value)  # frozen ones too
+    return made
+
+
+def flatten(nest: Any) -> Tuple[List[Tensor], Hashable]:
+    """The tensors in a nest, and its structure."""
     leaves: List[Tensor] = []
+    return leaves, take(nest, leaves)
 
-    def take(part: Any) -> Tuple[Hashable, Callable[[List[Tensor]], Any]]:
-        if isinstance(part, (Tensor, Variable)) or isinstance(part, float) or _is_array(part):
-            leaves.append(part if isinstance(part, Tensor) else _tensor(part))
-            at = len(leaves) - 1
-            return LEAF, lambda tensors: tensors[at]
-        if isinstance(part, (list, tuple)):
-            taken = [take(each) for each in part]
-            kind = type(part)
-            named = hasattr(part, "_fields")
 
-            def put_sequence(tensors: List[Tensor]) -> Any:
-                parts = [put(tensors) for _, put in taken]
-                return kind(*parts) if named else kind(parts)
+def unflatten(structure: Hashable, leaves: List[Tensor]) -> Any:
+    """The nest of this structure with these tensors."""
+    return leaves[0] if structure is LEAF else put(structure, iter(leaves))
 
-            return (kind, tuple(key for key, _ in taken)), put_sequence
-        if isinstance(part, dict):
-            taken_items = [(name, take(part[name])) for name in part]
 
-            def put_dict(tensors: List[Tensor]) -> Any:
-                return {name: put(tensors) for name, (_, put) in taken_items}
-
-            return (dict, tuple((name, key) for name, (key, _) in taken_items)), put_dict
-        try:
-            hash(part)
-        except TypeError:
-            raise TypeError(
-                f"a {type(part).__name__} cannot be an argument or a result here: "
-                "expected tensors, arrays, numbers, strings, and lists, tuples and dicts of them"
-            ) from None
-        return (type(part), part), lambda tensors: part
-
-    key, put = take(value)
-    return leaves, key, put
+def only_tensors(structure: Any, what: str) -> Optional[str]:
+    """Why a gradient cannot have this structure; None when it can: it holds tensors and nothing else."""
+    if structure is LEAF:
+        return None
+    if structure[0] == _VALUE:
+        return f"{what} holds {structure[2]!r}, which has no gradient: expected tensors, arrays and floats"
+    for part in structure[-1]:
+        why = only_tensors(part, what)
+        if why:
+            return why
+    return None

@@ -1,20 +1,100 @@
-"""Data sets and batches. `data.digits()` is built in; `data.load(name)` knows all of the library's; arrays, tables and
-objects with `__len__` and `__getitem__` are data sets as they are (`data.dataset`)."""
+"""Data sets and batches.
+
+`data.digits()` is built in, `data.load(name)` knows all of the library's, and `data.csv`, `data.image_folder` and
+`data.characters` read files. Arrays, tables, generators and objects with `__len__` and `__getitem__` are data sets as they
+are: `fit`, `evaluate` and `DataLoader` take them, and `data.dataset` makes one of them.
+
+    loader = data.DataLoader(samples, batch=64, workers=4)                     # read by threads
+    loader = data.DataLoader(samples, batch=64, workers=4, processes=True)     # by processes, where Python code is slow
+"""
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+import itertools
+import os
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
-from ._core import Dataset, Splits, Tensor, transform_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._set_table import *  # data sets by name
+
+from ._core import Dataset, Error, SampleRandom, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
+from ._samples import Mapped, Reader, array_of, classes_of, columns_of, csv_text, input_array, is_text, target_array
+
+PathLike = Union[str, "os.PathLike[str]"]
 
 
-def load(name: str, download: bool = True, quiet: bool = False, **options: float) -> Splits:
-    """A data set by name: "mnist", "folder:photos", "csv:table.csv#target" …"""
-    return _core._load_data(name, {key: float(value) for key, value in options.items()}, download, quiet)
+class CatalogEntry(NamedTuple):
+    """A data set that the library knows by name."""
+
+    name: str
+    doc: str
+    options: List[str]
+    present: bool
+    input: str
+    home: str
+    train: int
+    test: int
+    download_bytes: int
 
 
-def _loader(name: str, doc: str) -> Any:
+def catalog() -> List[CatalogEntry]:
+    """The data sets that `load` knows by name alone.
+
+    >>> from varve import data
+    >>> data.catalog()[0].name
+    'digits'
+    """
+    return [CatalogEntry(*each) for each in _core._catalog()]
+
+
+def root() -> str:
+    """Where files are looked for: VARVE_DATA, or the user's cache.
+
+    >>> import os
+    >>> from varve import data
+    >>> os.path.isabs(data.root()) or "VARVE_DATA" in os.environ
+    True
+    """
+    return str(_core._data_root())
+
+
+def present(name: str) -> bool:
+    """Whether a data set of the catalogue is on this machine.
+
+    >>> from varve import data
+    >>> data.present("digits")
+    True
+    """
+    return bool(_core._data_present(name))
+
+
+def options_of(name: str) -> List[str]:
+    """The options that `load` accepts for a name.
+
+    >>> from varve import data
+    >>> data.options_of("digits")
+    ['train', 'test', 'seed']
+    """
+    return list(_core._data_options(name))
+
+
+def load(name: str, download: bool = True, quiet: bool = False, like: Any = None, **options: float) -> Splits:
+    """A data set by name: "mnist", "folder:photos", "csv:table.csv#target", "chars:book.txt", "npz:arrays.npz" …
+
+    `like`: a data set, or a model from a run's folder, whose columns and scaling, classes and vocabulary these samples are
+    to have.
+
+    >>> from varve import data
+    >>> len(data.load("digits", train=100, test=10).train)
+    100
+    """
+    return _core._load_data(name, {key: float(value) for key, value in options.items()}, download, quiet, like)
+
+
+def _loader(name: str, doc: str) -> Callable[..., Splits]:
     def loader(download: bool = True, quiet: bool = False, **options: float) -> Splits:
         return load(name, download, quiet, **options)
 
@@ -24,68 +104,473 @@ def _loader(name: str, doc: str) -> Any:
 
 
 _sets: List[str] = []
-for _name, _doc, _options, _present in _core._catalog():
-    if _name.isidentifier():
-        globals()[_name] = _loader(_name, _doc + (f" Options: {', '.join(_options)}." if _options else ""))
-        _sets.append(_name)
+for _entry in catalog():
+    if _entry.name.isidentifier():
+        _example = f'\n\n    >>> from varve import data\n    >>> data.present("{_entry.name}") in (True, False)\n    True\n    '
+        _text = _entry.doc + (f" Options: {', '.join(_entry.options)}." if _entry.options else "")
+        globals()[_entry.name] = _loader(_entry.name, _text + _example)
+        _sets.append(_entry.name)
 
 
-def dataset(x: Any, y: Any = None, name: str = "arrays", classes: Sequence[str] = ()) -> Dataset:
-    """A data set of two arrays, of a pandas or Arrow table and its target's name, or of an object with samples.
+def csv(
+    path: PathLike,
+    target: str = "",
+    *,
+    separator: str = ",",
+    test_share: float = 0.1,
+    standardize: bool = True,
+    classes: bool = True,
+    scale_target: bool = True,
+    encoder: Optional[TableEncoder] = None,
+) -> Splits:
+    """A table from a file; unless named, the last column is the target.
+
+    Text is categories; numbers are brought to mean 0 and deviation 1 unless `standardize` is False. How the file was read is
+    the data set's `table`, and another file goes through the same with `encoder=`.
+
+    >>> import tempfile, pathlib
+    >>> from varve import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "flats.csv"
+    >>> _ = path.write_text("area,wall,price\\n" + "".join(f"{50 + i},{'brick' if i % 2 else 'wood'},{1000.5 + i}\\n" for i in range(20)))
+    >>> table = data.csv(path, "price")
+    >>> table.train.x[0], table.train.table.inputs[1].categories
+    ((3,), ['brick', 'wood'])
+    """
+    return _core._csv(str(path), target, separator, test_share, standardize, classes, scale_target, encoder)
+
+
+def image_folder(path: PathLike, height: int = 224, width: int = 224, channels: int = 3, test_share: float = 0.1) -> Splits:
+    """Pictures in folders named as their classes: path/class/*.jpg, png, webp, gif, bmp.
+
+    >>> import tempfile, pathlib, numpy
+    >>> from varve import data
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("cat", "dog"):
+    ...     (folder / name).mkdir()
+    ...     for i in range(5):
+    ...         data.save_png(folder / name / f"{i}.png", numpy.zeros((8, 8, 3), "uint8"))
+    >>> data.image_folder(folder, 8, 8).train.classes
+    ['cat', 'dog']
+    """
+    return _core._image_folder(str(path), height, width, channels, test_share)
+
+
+def characters(path: PathLike, steps: int = 20, streams: int = 20, vocabulary: Optional[Vocabulary] = None) -> Splits:
+    """A text file by its characters: windows of `steps`, and the same one character later. The last tenth tests.
+
+    >>> import tempfile, pathlib
+    >>> from varve import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "book.txt"
+    >>> _ = path.write_text("the quick brown fox " * 200)
+    >>> data.characters(path, steps=10, streams=4).train.x[0]
+    (10,)
+    """
+    return _core._characters(str(path), steps, streams, vocabulary)
+
+
+def numpy(x_path: PathLike, y_path: PathLike) -> Dataset:
+    """Rows of two .npy files.
+
+    >>> import tempfile, pathlib, numpy
+    >>> from varve import data
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> numpy.save(folder / "x.npy", numpy.zeros((5, 2), "float32")); numpy.save(folder / "y.npy", numpy.arange(5))
+    >>> len(data.numpy(folder / "x.npy", folder / "y.npy"))
+    5
+    """
+    return _core._numpy_files(str(x_path), str(y_path))
+
+
+def idx(images_path: PathLike, labels_path: PathLike, classes: Sequence[str] = ()) -> Dataset:
+    """Pictures and labels in MNIST's format, packed with gzip or not.
+
+    >>> import tempfile, pathlib
+    >>> from varve import data
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "images").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2]) + bytes(8))
+    >>> _ = (folder / "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 0]))
+    >>> len(data.idx(folder / "images", folder / "labels"))
+    2
+    """
+    return _core._idx_files(str(images_path), str(labels_path), list(classes))
+
+
+def load_picture(path: PathLike, channels: int = 0) -> Tensor:
+    """A JPEG, PNG, WebP, GIF or BMP file as bytes [height, width, channels]; 0 channels: as it is.
+
+    >>> import tempfile, pathlib, numpy
+    >>> from varve import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "grey.png"
+    >>> data.save_png(path, numpy.full((4, 6, 1), 9, "uint8"))
+    >>> data.load_picture(path).shape
+    (4, 6, 1)
+    """
+    return _core._load_picture(str(path), channels)
+
+
+def save_png(path: PathLike, picture: Any) -> None:
+    """Writes bytes [height, width, channels] as a PNG file; see `load_picture`.
+
+    >>> import tempfile, pathlib, numpy
+    >>> from varve import data
+    >>> data.save_png(pathlib.Path(tempfile.mkdtemp()) / "black.png", numpy.zeros((2, 2, 3), "uint8"))
+    """
+    with open(os.fspath(path), "wb") as file:
+        file.write(_core._encode_png(picture))
+
+
+def resize(picture: Any, height: int, width: int, fill: bool = False) -> Tensor:
+    """A picture in another size; with `fill` what does not fit the proportions is cut off instead of squeezed.
+
+    >>> import numpy
+    >>> from varve import data
+    >>> data.resize(numpy.zeros((8, 4, 3), "uint8"), 4, 4).shape
+    (4, 4, 3)
+    """
+    return _core._resize(picture, height, width, fill)
+
+
+# ---- data of Python
+
+
+def dataset(
+    x: Any, y: Any = None, *, name: str = "arrays", classes: Sequence[str] = (), keys: Optional[Sequence[str]] = None
+) -> Dataset:
+    """A data set of what Python has:
+
+    - two arrays (NumPy, PyTorch, Varve), `dataset(x, y)` or `dataset((x, y))`, or a dict of two;
+    - a pandas, Arrow or polars table, or a dict of columns, and its target's name: `dataset(table, "price")`;
+    - an object with `__len__` and `__getitem__` that gives pairs or dicts: a list, a `torch.utils.data.Dataset`;
+    - a generator or any other iterable of samples, which is read into memory.
+
+    Bytes are delivered over 255, other integers as i32, the rest as f32. Integers and text as targets are classes.
 
     >>> import numpy
     >>> from varve import data
     >>> len(data.dataset(numpy.zeros((10, 3), "float32"), numpy.arange(10) % 2))
     10
+    >>> data.dataset({"age": [31, 44], "height": [1.8, 1.7], "name": ["ada", "max"]}, "name").classes
+    ['ada', 'max']
+    >>> data.dataset((numpy.full(3, i), i % 2) for i in range(4)).x[0]
+    (3,)
     """
     if isinstance(x, Dataset):
         return x
-    if hasattr(x, "to_pandas") and not hasattr(x, "iloc"):
-        x = x.to_pandas()
-    if hasattr(x, "iloc") and isinstance(y, str):
-        table = x
-        x, y = table.drop(columns=[y]).to_numpy("float32"), table[y].to_numpy()
-    if y is None and isinstance(x, (tuple, list)) and len(x) == 2 and hasattr(x[0], "shape"):
+    if isinstance(x, Splits):
+        raise TypeError("expected one data set, got the parts of one: take its .train or .test")
+    if isinstance(y, str):
+        return _of_table(x, y, name)
+    if y is None and isinstance(x, dict):
+        x, y = _two_of(x, keys)
+    elif y is None and isinstance(x, (tuple, list)) and len(x) == 2 and _is_array(x[0]) and _is_array(x[1]):
         x, y = x
     if y is not None:
-        return _core._dataset_of_arrays(x, y, name, list(classes))
-    if not hasattr(x, "__getitem__"):
-        x = list(x)  # a generator
-    return _core._dataset_of_object(x, name, list(classes))
+        return _of_arrays(x, y, name, list(classes))
+    if columns_of(x) is not None:
+        raise TypeError("a table needs the name of its target: dataset(table, target)")
+    reader = Reader(_indexable(x), keys)
+    return _core._dataset_of_reader(reader, reader.size, reader.x, reader.y, name, list(classes))
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) > 0
+
+
+def _two_of(arrays: Dict[str, Any], keys: Optional[Sequence[str]]) -> Tuple[Any, Any]:
+    names = list(keys or arrays)
+    if len(names) != 2 or not all(each in arrays for each in names):
+        raise TypeError(
+            f"a dict of {', '.join(map(str, arrays)) or 'nothing'}: name the input and the target, dataset(arrays, "
+            "keys=(input, target)), or the column to predict, dataset(table, target)"
+        )
+    return arrays[names[0]], arrays[names[1]]
+
+
+def _of_arrays(x: Any, y: Any, name: str, classes: List[str]) -> Dataset:
+    inputs, targets = array_of(x), array_of(y)
+    if targets.dtype.kind in "OUS" and is_text(targets):
+        targets, found = classes_of(targets)
+        classes = classes or found
+    return _core._dataset_of_arrays(inputs, targets, name, classes)
+
+
+def _of_table(table: Any, target: str, name: str) -> Dataset:
+    columns = columns_of(table)
+    if columns is None:
+        raise TypeError(f"a target's name goes with a table or a dict of columns, not with a {type(table).__name__}")
+    if target not in columns:
+        raise Error(f"dataset: the table has no column '{target}'.{_did_you_mean(target, columns)} It has {', '.join(columns)}.")
+    if len(columns) < 2:
+        raise Error(f"dataset: the table has no column beside its target '{target}'.")
+    if any(is_text(column) for key, column in columns.items() if key != target):
+        return _of_text_table(columns, target)
+    import numpy
+
+    x = numpy.stack([numpy.asarray(column, "float32") for key, column in columns.items() if key != target], axis=1)
+    y = columns[target]
+    return _of_arrays(x, y.astype("float32") if y.dtype.kind == "O" and not is_text(y) else y, name, [])
+
+
+def _of_text_table(columns: Dict[str, Any], target: str) -> Dataset:
+    """Columns of text become categories, as the library does it for files. Numbers stay as they are."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "table.csv")
+        with open(os.fspath(path), "w", newline="") as file:
+            file.write(csv_text(columns))
+        return csv(path, target, test_share=0.0, standardize=False, scale_target=False).train
+
+
+def _indexable(samples: Any) -> Any:
+    if hasattr(samples, "__getitem__") and hasattr(samples, "__len__"):
+        return samples
+    if hasattr(samples, "batch_sampler") and hasattr(samples, "dataset"):
+        raise TypeError("a PyTorch DataLoader gives batches: pass its .dataset, and batch= to Varve")
+    if callable(samples) and not hasattr(samples, "__iter__"):
+        samples = samples()
+    if not hasattr(samples, "__iter__"):
+        raise TypeError(
+            f"a {type(samples).__name__} is no data: expected arrays, a table, an object with __len__ and __getitem__, or an iterable"
+        )
+    return list(samples)
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+# ---- methods of data sets
 
 
 def _map(self: Dataset, *transforms: Any, **named: Any) -> Dataset:
-    """Transforms by name, done to every sample that is read: `train.map("flip", crop={"padding": 4})`."""
-    wanted: List[Tuple[str, List[Tuple[str, float]]]] = [(each, []) for each in transforms]
-    wanted += [(key, [(k, float(v)) for k, v in options.items()]) for key, options in named.items()]
+    """Transforms of pictures, done to every sample that is read, anew in each epoch.
+
+    A transform is a name ("flip"), a name with its numbers (`crop={"padding": 4}`), or a function of (image, random): the
+    image is an array [height, width, channels] to change in place, or a new one of that shape is returned; `random` draws
+    numbers that are the same whichever thread reads the sample. A function that moves no pixels says so: `f.moves = False`.
+
+    >>> from varve import data
+    >>> def darker(image, random):
+    ...     image *= random.uniform(0.5, 1.0)
+    >>> train = data.digits(train=10, test=10).train.map("flip", darker, crop={"padding": 2})
+    >>> train.fixed
+    False
+    """
+    wanted: List[Any] = []
+    for each in transforms:
+        if isinstance(each, str):
+            wanted.append((each, []))
+        elif callable(each) or isinstance(each, Transform):
+            wanted.append(each)
+        else:
+            raise TypeError(f"map: expected names of transforms or functions, got a {type(each).__name__}")
+    for key, options in named.items():
+        given = options if isinstance(options, dict) else {_transform_key(key): options}
+        wanted.append((key, [(k, float(v)) for k, v in given.items()]))
     return self._map(wanted)
 
 
-Dataset.map = _map
+def _transform_key(name: str) -> str:
+    options = _core._transform_options(name) if name in transform_names() else []
+    return str(options[0][0]) if options else "value"
+
+
+def normalize(mean: Union[float, Sequence[float]], deviation: Union[float, Sequence[float]]) -> Transform:
+    """(pixel - mean) / deviation, a number for each channel or one: `train.map(data.normalize(0.5, 0.25))`.
+
+    >>> from varve import data
+    >>> data.normalize([0.5], [0.25]).name
+    'normalize'
+    """
+    numbers = [list(each) if isinstance(each, (list, tuple)) else [each] for each in (mean, deviation)]
+    return _core._normalize([float(m) for m in numbers[0]], [float(d) for d in numbers[1]])
+
+
+def _map_samples(self: Dataset, function: Callable[[Any, Any], Any]) -> Dataset:
+    """Each sample through a function of (input, target) that returns both, of any shape: the same in every epoch.
+
+    >>> import numpy
+    >>> from varve import data
+    >>> pairs = data.dataset(numpy.ones((4, 2), "float32"), numpy.arange(4))
+    >>> pairs.map_samples(lambda x, y: (numpy.tile(x, 3), y)).x[0]
+    (6,)
+    """
+    reader = Reader(Mapped(self, function))
+    return _core._dataset_of_reader(reader, reader.size, reader.x, reader.y, self.name, self.classes)
+
+
+def _arrays(self: Dataset) -> Tuple[Tensor, Tensor]:
+    """All samples, read by all threads: x [N, …] and y [N, …].
+
+    >>> from varve import data
+    >>> x, y = data.digits(train=10, test=10).train.arrays()
+    >>> x.shape, y.shape
+    ((10, 28, 28, 1), (10,))
+    """
+    return self._whole()
+
+
+def _getitem(self: Dataset, index: Any) -> Any:
+    """One sample, or those of a slice, as a data set."""
+    if isinstance(index, slice):
+        return self.subset(list(range(*index.indices(len(self)))))
+    return self.at(index)
+
+
+def _repr(self: Dataset) -> str:
+    x, y = (f"{str(kind).split('.')[-1]}{list(shape)}" for shape, kind in (self.x, self.y))
+    return f"<varve data set {self.name!r}, {len(self):,} samples {x} -> {y}>"
+
+
+def _reduce(self: Dataset) -> Any:
+    if not self.fixed or self.streams:
+        raise TypeError("a data set with transforms, or of streams of text, cannot be pickled: send what it is made of")
+    x, y = self._whole()
+    return _of_arrays, (x.numpy(), y.numpy(), self.name, self.classes)
+
+
+def _html(self: Dataset) -> str:
+    from ._notebook import dataset_html
+
+    return dataset_html(self)
+
+
+for _name, _method in {
+    "map": _map, "map_samples": _map_samples, "arrays": _arrays, "__getitem__": _getitem, "__repr__": _repr,
+    "__reduce__": _reduce, "_repr_html_": _html,
+}.items():  # fmt: skip
+    setattr(Dataset, _name, _method)
+
+
+def _splits_iter(self: Splits) -> Iterator[Dataset]:
+    return iter([part for part in (self.train, self.validation, self.test) if part is not None])
+
+
+def _splits_repr(self: Splits) -> str:
+    parts = [f"{name} {len(part):,}" for name in ("train", "validation", "test") if (part := getattr(self, name)) is not None]
+    return f"<varve data set {self.train.name!r}: {', '.join(parts)}>"
+
+
+Splits.__repr__ = _splits_repr  # type: ignore[method-assign]
+Splits.__iter__ = _splits_iter  # type: ignore[attr-defined]
+
+
+# ---- batches
+
+
+def use_processes(samples: Dataset, count: int, processes: Union[bool, str]) -> None:
+    """Has the samples of a Python object read by so many processes, until the data set goes; 0 or False: by threads again.
+
+    `processes`: True for "spawn", which is safe with threads at work and needs samples that can be pickled, or "fork" or
+    "forkserver". Samples that the library reads need no interpreter: for them nothing changes.
+
+    >>> import numpy
+    >>> from varve import data
+    >>> pairs = data.dataset([(numpy.zeros(2, "float32"), 0)] * 4)
+    >>> data.use_processes(pairs, 0, False)
+    """
+    reader = _core._reader(samples)
+    have, usable = _core._processes(samples)
+    if reader is None:
+        return
+    if not processes or count == 0:
+        if have:
+            _core._use_processes(samples, None, [])
+        return
+    if usable and have == count:
+        return
+    method = "spawn" if processes is True else str(processes)
+    if method not in ("spawn", "fork", "forkserver"):
+        raise Error(f"processes: expected True, 'spawn', 'fork' or 'forkserver', got {processes!r}.")
+    from ._workers import Pool
+
+    pool = Pool(reader, count, method)
+    _core._use_processes(samples, pool, pool.started())
+
+
+def unexpected(function: str, unknown: Dict[str, Any], known: Iterable[str]) -> None:
+    """Raises TypeError for keywords that a function does not have, with the nearest that it has."""
+    for name in unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument '{name}'.{_did_you_mean(name, known)}")
 
 
 class DataLoader:
-    """Batches of a data set, read ahead by threads. Each iteration is the next epoch, in an order of its own.
+    """Batches of a data set, read ahead by threads or processes. Each iteration is the next epoch, in an order of its own
+    that the seed decides; `epoch` may be set.
+
+    - workers: threads that read ahead; 0: the calling one. With `processes`, so many processes read the samples of a Python
+      object: where its code is slow, threads would wait for each other. Order and values are the same.
+    - prefetch: batches ready at most. - mixup: α; targets become probabilities.
+    - stream: for an iterable without `__len__`: samples are taken as they come, in each epoch anew, and not shuffled.
 
     >>> import numpy
     >>> from varve import data
     >>> loader = data.DataLoader(data.dataset(numpy.zeros((10, 3), "float32"), numpy.arange(10)), batch=4)
-    >>> [len(x) for x, y in loader]
-    [4, 4, 2]
+    >>> len(loader), [len(x) for x, y in loader], loader.epoch
+    (3, [4, 4, 2], 1)
     """
 
-    def __init__(self, samples: Any, batch: int = 32, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
-                 workers: int = 1, prefetch: int = 4, mixup: float = 0.0) -> None:  # fmt: skip
-        self.dataset = dataset(samples)
-        self.epoch = 0
-        self._options = (shuffle, drop_last, workers, prefetch, mixup)
-        self._batch, self._seed = batch, seed
+    def __init__(
+        self,
+        samples: Any,
+        batch: int = 32,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        workers: int = 1,
+        processes: Union[bool, str] = False,
+        prefetch: int = 4,
+        mixup: float = 0.0,
+        rank: int = 0,
+        ranks: int = 1,
+        stream: bool = False,
+        **unknown: NoReturn,
+    ) -> None:
+        names = ("batch", "seed", "epoch", "shuffle", "drop_last", "workers", "processes", "prefetch", "mixup", "rank", "ranks")
+        unexpected("DataLoader", unknown, names + ("stream",))
+        if batch < 1:
+            raise Error(f"DataLoader: expected a batch of 1 or more, got {batch}.")
+        self.epoch = epoch
+        self.batch, self.seed, self.shuffle, self.drop_last = batch, seed, shuffle, drop_last
+        self.workers, self.processes, self.prefetch, self.mixup = workers, processes, prefetch, mixup
+        self.rank, self.ranks = rank, ranks
+        self._stream = samples if stream else None
+        self.dataset: Optional[Dataset] = None if stream else dataset(samples)
+        if self.dataset is not None and processes:
+            use_processes(self.dataset, workers, processes)
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.dataset), self._batch)
-        return whole + (1 if rest and not self._options[1] else 0)
+        if self.dataset is None:
+            raise TypeError("a stream has no length")
+        whole, rest = divmod(len(self.dataset), self.batch)
+        return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[Tuple[Tensor, Tensor]]:
-        batches = _core._Batches(self.dataset, self._batch, self._seed, self.epoch, 0, *self._options)
-        self.epoch += 1
-        return iter(batches)
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        if self.dataset is None:
+            return self._streamed()
+        if self.processes:
+            use_processes(self.dataset, self.workers, self.processes)  # those that were lost start anew
+        return iter(
+            _core._Batches(
+                self.dataset, self.batch, self.seed, epoch, 0, self.shuffle, self.drop_last, self.workers, self.prefetch,
+                self.mixup, self.rank, self.ranks,
+            )  # fmt: skip
+        )
+
+    def _streamed(self) -> Iterator[Tuple[Tensor, Tensor]]:
+        import numpy as np
+
+        source = self._stream() if callable(self._stream) and not hasattr(self._stream, "__iter__") else self._stream
+        samples = iter(source)  # type: ignore[arg-type]
+        while some := list(itertools.islice(samples, self.batch)):
+            if len(some) < self.batch and self.drop_last:
+                return
+            pairs = [(input_array(x), target_array(y)) for x, y in some]
+            yield _core.tensor(np.stack([x for x, _ in pairs])), _core.tensor(np.stack([y for _, y in pairs]))

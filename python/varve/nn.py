@@ -1,50 +1,108 @@
 """Layers and networks.
 
 Every layer of the library's table is here: `nn.Dense(10)`, `nn.Conv2d(32, kernel=3, activation="relu")`. A network of your
-own is a class with `forward(self, x, train=False)`; layers and parameters that are its attributes register themselves.
+own is a class with `forward(self, x, train=False)`; layers and parameters that are its attributes register themselves, also
+in lists and dicts.
+
+    class Residual(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(channels, kernel=3), nn.Conv2d(channels, kernel=3)
+
+        def forward(self, x, train=False):
+            return vv.relu(x + self.second(vv.relu(self.first(x, train)), train))
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Dict, List, Optional, Tuple
+import os
+import re
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
-from ._core import Tensor, Variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._layer_table import *  # what the library's table makes
+
+from ._core import Error, Summary, SummaryRow, Tensor, Variable
+from ._modules import Hook, Loaded, named_children, remember
 
 _SPELLED = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
 
+Initial = Union[str, Callable[..., Any], Tensor, Any]
 
-def Parameter(shape_or_value: Any, init: str = "glorot_uniform", seed: int = 0) -> Variable:
-    """A trainable variable: of a shape, started by `init`, or of a value."""
+
+def Parameter(shape_or_value: Any, init: Initial = "glorot_uniform", seed: int = 0, trainable: bool = True) -> Variable:
+    """A variable of a module: of a shape, started by `init` (a name, or a function of (shape, fans, seed)), or of a value.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> nn.Parameter((2, 3)).shape, nn.Parameter(vv.ones(4)).shape
+    ((2, 3), (4,))
+    """
     if isinstance(shape_or_value, (tuple, int)) or (
         isinstance(shape_or_value, list) and all(isinstance(size, int) for size in shape_or_value)
     ):
-        return Variable(_core._initial(init, shape_or_value, seed, "parameter").eval())
-    return Variable(_core.tensor(shape_or_value))
+        return Variable(_core._initial(init, shape_or_value, seed, "parameter"), "parameter", trainable)
+    return Variable(_core.tensor(shape_or_value), "parameter", trainable)
 
 
 class Module(_core.Module):
-    """A network written in Python: give it `forward(self, x, train=False)`."""
+    """A network written in Python: give it `forward(self, x, train=False)`.
 
-    def __init__(self) -> None:
+    Layers and parameters that are its attributes register themselves; lists and dicts of them become `nn.ModuleList` and
+    `nn.ModuleDict`. A layer that learns its size from its input calls `super().__init__(learns_size=True)` and makes its
+    variables in forward with `self.parameter(name, shape)`.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__(learns_size=True)
+    ...     def forward(self, x):
+    ...         return x * self.parameter("scale", x.shape[-1:], init="ones")
+    >>> model = nn.Sequential(nn.Dense(4), Scale())
+    >>> model.build(3)
+    >>> list(model.state_dict())
+    ['0.weight', '0.bias', '1.scale']
+    """
+
+    def __init__(self, learns_size: bool = False) -> None:
         super().__init__()
+        object.__setattr__(self, "_registers", True)
+        if learns_size:
+            self._learns_size()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (list, tuple)) and value and all(isinstance(each, (_core.Module, Variable)) for each in value):
+            value = ModuleList(value)
+        elif isinstance(value, dict) and value and all(isinstance(each, (_core.Module, Variable)) for each in value.values()):
+            value = ModuleDict(value)
+        part = isinstance(value, (_core.Module, Variable))
+        if part and "_registers" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before attributes that are layers or parameters")
         if isinstance(value, _core.Module):
             self._add_child(name, value)
         elif isinstance(value, Variable):
             self._add_variable(name, value)
+        elif isinstance(self.__dict__.get(name), (_core.Module, Variable)):
+            self._remove(name)
         object.__setattr__(self, name, value)
 
+    def __delattr__(self, name: str) -> None:
+        if isinstance(self.__dict__.get(name), (_core.Module, Variable)):
+            self._remove(name)
+        object.__delattr__(self, name)
+
     def forward(self, x: Tensor, train: bool = False) -> Tensor:
+        """The forward pass of a batch, which your class defines."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(self, x, train)")
 
     def _forward(self, x: Tensor, mode: Any) -> Tensor:
         if "_takes_train" not in self.__dict__:
-            parameters = inspect.signature(self.forward).parameters.values()
-            takes = sum(1 for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)) > 1
-            object.__setattr__(self, "_takes_train", takes or any(p.kind == p.VAR_POSITIONAL for p in parameters))
+            object.__setattr__(self, "_takes_train", _takes_train(self.forward))
         train = mode == _core.Mode.train
         y = self.forward(x, train) if self._takes_train else self.forward(x)
         if not isinstance(y, Tensor):
@@ -54,84 +112,315 @@ class Module(_core.Module):
     def _kind(self) -> str:
         return type(self).__name__
 
+    def parameter(self, name: str, shape: Sequence[int], init: Initial = "glorot_uniform") -> Variable:
+        """The parameter of that name, made at the first call: for layers that learn their size from their input."""
+        return self._parameter(name, tuple(shape), init)
+
     def register_buffer(self, name: str, value: Any) -> Variable:
-        """A variable that is kept with the model and not learnt."""
-        variable = Variable(value, name, False)
-        self._add_variable(name, variable)
+        """A variable that is kept with the model and not learnt: `self.name`."""
+        variable = self._add_buffer(name, value)
         object.__setattr__(self, name, variable)
         return variable
 
 
-def _state_dict(self: _core.Module) -> Dict[str, Tensor]:
-    """All variables by path, as tensors."""
-    return {path: variable.value() for path, variable, _ in self._variables()}
+def _takes_train(function: Callable[..., Any]) -> bool:
+    """Whether a function of x takes the mode as well."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a function of C
+        return False
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return True
+    return sum(1 for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)) > 1
 
 
-def _named_parameters(self: _core.Module) -> List[Tuple[str, Variable]]:
-    return [(path, variable) for path, variable, parameter in self._variables() if parameter]
+class ModuleList(Module):
+    """Modules and parameters in a list, which register themselves: `self.blocks = nn.ModuleList(Block() for _ in range(3))`.
+
+    >>> from varve import nn
+    >>> blocks = nn.ModuleList([nn.Dense(3), nn.Dense(3)])
+    >>> blocks.append(nn.Dense(2))
+    >>> len(blocks), [name for name, _ in blocks.named_children()]
+    (3, ['0', '1', '2'])
+    """
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__()
+        object.__setattr__(self, "_items", [])
+        for item in items:
+            self.append(item)
+
+    def _put(self) -> None:
+        for name in [key for key in self.__dict__ if key.isdigit()]:
+            Module.__delattr__(self, name)
+        for index, item in enumerate(self._items):
+            Module.__setattr__(self, str(index), item)
+
+    def append(self, item: Any) -> None:
+        """Adds a module or a parameter at the end."""
+        if not isinstance(item, (_core.Module, Variable)):
+            raise TypeError(f"ModuleList: expected modules or parameters, got a {type(item).__name__}")
+        Module.__setattr__(self, str(len(self._items)), item)
+        self._items.append(item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._items))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __setitem__(self, index: int, item: Any) -> None:
+        self._items[index] = item
+        self._put()
+
+    def __delitem__(self, index: int) -> None:
+        del self._items[index]
+        self._put()
+
+    def forward(self, x: Tensor, train: bool = False) -> Tensor:
+        raise NotImplementedError("a ModuleList is no layer: call what is in it, or use nn.Sequential")
 
 
-def _load_state_dict(self: _core.Module, state: Dict[str, Any], layout: str = "varve", strict: bool = True) -> Any:
-    """Takes values by path: tensors of Varve, NumPy or PyTorch; `layout="pytorch"` turns PyTorch's layouts."""
-    import os
-    import tempfile
-
-    if layout not in ("varve", "pytorch"):
-        raise ValueError(f"layout: expected 'varve' or 'pytorch', got {layout!r}")
-    from . import asarray
-
-    tensors = [(name, asarray(value)) for name, value in state.items()]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "state.safetensors")
-        _core._save_safetensors(path, tensors, {})
-        return self._load(path, layout == "pytorch", not strict)
+ParameterList = ModuleList
 
 
-def _load(self: _core.Module, path: Any, layout: str = "varve", strict: bool = True) -> Any:
-    """Weights and statistics from a safetensors file; all or nothing unless strict is False."""
-    return self._load(str(path), layout == "pytorch", not strict)
+class ModuleDict(Module):
+    """Modules and parameters by name, which register themselves.
 
+    >>> from varve import nn
+    >>> heads = nn.ModuleDict({"left": nn.Dense(2), "right": nn.Dense(3)})
+    >>> sorted(heads), heads["left"].kind()
+    (['left', 'right'], 'dense')
+    """
 
-def _repr(self: _core.Module) -> str:
-    return f"<varve {self.kind()}, {self.parameter_count():,} parameters>" if self.built else f"<varve {self.kind()}, not built>"
+    def __init__(self, items: Mapping[str, Any] = {}) -> None:
+        super().__init__()
+        object.__setattr__(self, "_items", {})
+        for name, item in items.items():
+            self[name] = item
 
+    def __setitem__(self, name: str, item: Any) -> None:
+        if not isinstance(item, (_core.Module, Variable)):
+            raise TypeError(f"ModuleDict: expected modules or parameters, got a {type(item).__name__}")
+        if isinstance(item, Variable):
+            self._add_variable(name, item)
+        else:
+            self._add_child(name, item)
+        self._items[name] = item
 
-def _html(self: _core.Module) -> str:
-    import html
+    def __delitem__(self, name: str) -> None:
+        del self._items[name]
+        self._remove(name)
 
-    return f"<pre>{html.escape(self.summary() if self.built else repr(self))}</pre>"
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
 
+    def __len__(self) -> int:
+        return len(self._items)
 
-for _name, _method in {
-    "state_dict": _state_dict, "named_parameters": _named_parameters, "load_state_dict": _load_state_dict, "load": _load,
-    "__repr__": _repr, "_repr_html_": _html,
-}.items():  # fmt: skip
-    setattr(_core.Module, _name, _method)
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._items))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def keys(self) -> List[str]:
+        """The names."""
+        return list(self._items)
+
+    def values(self) -> List[Any]:
+        """What they name."""
+        return list(self._items.values())
+
+    def items(self) -> List[Tuple[str, Any]]:
+        """Both."""
+        return list(self._items.items())
+
+    def forward(self, x: Tensor, train: bool = False) -> Tensor:
+        raise NotImplementedError("a ModuleDict is no layer: call what is in it")
 
 
 class Sequential(_core._Sequential):
-    """Layers one after the other."""
+    """Layers one after the other; functions of a tensor are layers too. With names: `Sequential(body=…, head=…)`.
 
-    def __init__(self, *layers: _core.Module) -> None:
-        super().__init__(list(layers))
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Flatten(), nn.Dense(8), vv.tanh, head=nn.Dense(2))
+    >>> model.build((4, 4))
+    >>> len(model), model[1].kind(), list(model.state_dict())[-1]
+    (4, 'dense', 'head.bias')
+    """
+
+    def __init__(self, *layers: Any, **named: Any) -> None:
+        super().__init__([])
+        for layer in layers:
+            self.push(layer)
+        for name, layer in named.items():
+            self.push(layer, name)
+
+    def push(self, layer: Any, name: str = "") -> "Sequential":
+        """Adds a layer at the end."""
+        self._push(layer if isinstance(layer, _core.Module) else Lambda(layer), name)
+        return self
+
+    append = push
+
+    def __getitem__(self, index: Any) -> Any:
+        layers = [layer for _, layer in self._children()]
+        if isinstance(index, slice):
+            return Sequential(*layers[index])
+        if isinstance(index, str):
+            return dict(self._children())[index]
+        return layers[index]
+
+    def __iter__(self) -> Iterator[_core.Module]:
+        return iter([layer for _, layer in self._children()])
 
 
-def Residual(body: _core.Module, shortcut: Optional[_core.Module] = None, activation: str = "") -> _core.Module:
-    """activation(body(x) + shortcut(x)); without a shortcut, x itself."""
-    return _core._residual(body, shortcut, activation)
+def Lambda(function: Callable[..., Tensor], name: str = "") -> _core.Module:
+    """A function of a tensor, or of a tensor and whether it is training, as a layer without variables.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> nn.Lambda(lambda x: x * 2)(vv.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+    if not callable(function):
+        raise TypeError(f"expected a layer or a function of a tensor, got a {type(function).__name__}")
+    both = function if _takes_train(function) else lambda x, train: function(x)
+    kind = name or getattr(function, "__name__", "lambda").strip("<>")
+    return remember(_core._lambda(kind, both), Lambda, function, name)
+
+
+def Residual(body: _core.Module, shortcut: Optional[_core.Module] = None, activation: Any = None) -> _core.Module:
+    """activation(body(x) + shortcut(x)); without a shortcut, x itself. Activation: a name or a function.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> block = nn.Residual(nn.Dense(3, weight_init="zeros"), activation="relu")
+    >>> block(vv.tensor([[1.0, -2.0, 3.0]])).tolist()
+    [[1.0, 0.0, 3.0]]
+    """
+    function = _core._activation(activation) if isinstance(activation, str) and activation else activation or None
+    return remember(_core._residual(body, shortcut, function), Residual, body, shortcut, activation)
 
 
 def Branches(*layers: _core.Module, join: str = "concat") -> _core.Module:
-    """All layers on the same input, joined: concat, add or multiply."""
-    return _core._branches(join, list(layers))
+    """All layers on the same input, joined: concat, add or multiply.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> nn.Branches(nn.Dense(2), nn.Dense(3))(vv.ones((1, 4))).shape
+    (1, 5)
+    """
+    return remember(_core._branches(join, list(layers)), Branches, *layers, join=join)
+
+
+def TiedDense(embedding: _core.Module, bias: bool = False) -> _core.Module:
+    """y = x · weightᵀ of an embedding: the output layer of a language model with tied weights.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> words = nn.Embedding(20, 4)
+    >>> model = nn.Sequential(words, nn.TiedDense(words))
+    >>> model(vv.zeros((1, 3), vv.i32)).shape, model.parameter_count()
+    ((1, 3, 20), 80)
+    """
+    return remember(_core._tied_dense(embedding, bias), TiedDense, embedding, bias)
+
+
+def attend(attention: _core.Module, query: Any, memory: Any, train: bool = False) -> Tensor:
+    """What an `nn.MultiHeadAttention` gives for a query, with keys and values from `memory`.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> nn.attend(nn.MultiHeadAttention(2), vv.ones((1, 3, 4)), vv.ones((1, 5, 4))).shape
+    (1, 3, 4)
+    """
+    return attention._attend(query, memory, train)
+
+
+class watch:
+    """While it runs, sees each call of a module on this thread when it returns.
+
+    `see(module, path, depth, x, y)` may return a tensor to take the result's place.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Dense(2), nn.Dense(3))
+    >>> seen = []
+    >>> with nn.watch(lambda module, path, depth, x, y: seen.append((path, y.shape))):
+    ...     _ = model(vv.ones((1, 4)))
+    >>> seen
+    [('0', (1, 2)), ('1', (1, 3)), ('', (1, 3))]
+    """
+
+    def __init__(self, see: Callable[..., Any]) -> None:
+        self._watch = _core._Watch(see)
+
+    def __enter__(self) -> "watch":
+        self._watch.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._watch.exit()
+
+
+class precision:
+    """While it runs, products of layers on this thread are computed in this type from float32 weights.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> layer = nn.Dense(2, weight_init="ones")
+    >>> with nn.precision("bf16"):
+    ...     layer(vv.ones((1, 3))).dtype.name
+    'bf16'
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self._precision = _core._Precision(dtype)
+
+    def __enter__(self) -> "precision":
+        self._precision.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._precision.exit()
+
+
+def network(text: str, name: str = "network") -> _core.Module:
+    """The network that a TOML text describes, not built yet.
+
+    >>> from varve import nn
+    >>> nn.network('input = [4]\\n[[layer]]\\ndense = 3\\n')
+    <varve graph, not built>
+    """
+    return remember(_core._network(text, name), network, text, name)
 
 
 def load_network(path: Any) -> _core.Module:
-    """The network of a TOML file."""
-    return _core._load_network(str(path))
+    """The network of a TOML file, not built yet.
+
+    >>> import tempfile, pathlib
+    >>> from varve import nn
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.toml"
+    >>> _ = path.write_text('input = [4]\\n[[layer]]\\ndense = 3\\n')
+    >>> nn.load_network(path)
+    <varve graph, not built>
+    """
+    with open(os.fspath(path), encoding="utf-8") as file:  # not a number: open() would take and close that file
+        return network(file.read(), str(path))
+
+
+# ---- layers of the library's table
 
 
 def _toml(value: Any) -> str:
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)) and getattr(value, "shape", None) == ():
+        value = value.item()  # a number of NumPy
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -143,6 +432,24 @@ def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
     raise TypeError(f"a layer's option cannot be a {type(value).__name__}")
+
+
+def _own(options: Dict[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]:
+    """Options as text, and apart from them the initialisers and activations that are no names."""
+    plain, initializers, activations = {}, {}, {}
+    for key, value in options.items():
+        if key.endswith("_init") and not isinstance(value, (str, dict)):
+            plain[key], initializers[f"own_{key}"] = f"own_{key}", value
+        elif callable(value) and not isinstance(value, type):
+            name = getattr(value, "__name__", "own")
+            if name in _core._activations() and getattr(_core, name, None) is value:
+                plain[key] = name  # varve.relu is "relu", and starts weights accordingly
+            else:
+                name = name if name.isidentifier() and name not in _core._activations() else "own"
+                plain[key], activations[name] = name, value
+        else:
+            plain[key] = value
+    return plain, initializers, activations
 
 
 class _LayerType(type):
@@ -158,11 +465,31 @@ class _LayerType(type):
                 raise TypeError(f"{cls.__name__}() got two values for '{key}'")
             given[key] = value
         given = {key: value for key, value in given.items() if value is not None}
-        name = cls._name  # type: ignore[attr-defined]
-        return _core._layer(f"input = [1]\n[[layer]]\n{name} = {_toml(given)}\n", f"nn.{cls.__name__}")
+        plain, initializers, activations = _own(given)
+        text = f"input = [1]\n[[layer]]\n{cls._name} = {_toml(plain)}\n"  # type: ignore[attr-defined]
+        try:
+            layer = _core._layer(text, f"nn.{cls.__name__}", initializers, activations)
+        except Error as error:  # it names a place in the text, which nobody wrote
+            raise Error(re.sub(r"^(nn\.\w+):\d+: \w+: ", r"\1: ", str(error))) from None
+        return remember(layer, cls, **given)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, _core.Module) and instance.kind() == cls._name  # type: ignore[attr-defined]
+
+
+_EXAMPLES = {
+    "out": "8", "name": '"relu"', "shape": "[2, 2]", "order": "[2, 1]", "groups": "2", "size": "1", "padding": "1",
+    "vocabulary": "100", "width": "8", "context": "16", "heads": "2",
+}  # fmt: skip
+
+
+def _layer_doc(python: str, name: str, doc: str, keys: Any) -> str:
+    lines = [doc, ""]
+    for key, kind, standard, text in keys:
+        lines.append(f"{key}: {kind}, {text}" + (f" (unless given: {standard})" if standard else ""))
+    required = ", ".join(f"{key}={_EXAMPLES[key]}" for key, _, standard, _ in keys if not standard)
+    kind = "relu" if name == "activation" else name
+    return "\n".join(lines + ["", ">>> from varve import nn", f">>> nn.{python}({required}).kind()", repr(kind)])
 
 
 def _layer_classes() -> List[str]:
@@ -171,8 +498,8 @@ def _layer_classes() -> List[str]:
         python = _SPELLED.get(name) or "".join(part.capitalize() for part in name.split("_"))
         if python in globals():
             continue
-        lines = [doc, ""] + [f"{key}: {kind}, {text}" + (f" (unless given: {standard})" if standard else "") for key, kind, standard, text in keys]
-        globals()[python] = _LayerType(python, (), {"_name": name, "_keys": keys, "__doc__": "\n".join(lines), "__module__": __name__})
+        text = _layer_doc(python, name, doc, keys)
+        globals()[python] = _LayerType(python, (), {"_name": name, "_keys": keys, "__doc__": text, "__module__": __name__})
         names.append(python)
     return names
 

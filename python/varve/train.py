@@ -1,80 +1,489 @@
-"""Training, evaluation and prediction: functions, and methods of every model."""
+"""Training, evaluation and prediction: functions, and methods of every model.
+
+    history = model.fit(x, y, optimizer=optim.Adam(1e-3), epochs=3, batch=128, validation=(x_test, y_test), run="runs/digits")
+    model.evaluate(x_test, y_test)        # {'loss': …, 'accuracy': …}
+    model.predict(x_test)                 # a tensor of outputs
+
+Losses and metrics are names, objects of this module, or functions of (output, target). Callbacks are the library's
+(`early_stopping`, `csv_log`, `tensorboard`) or subclasses of `Callback`. `run` trains a network file or a network of the zoo
+as `varve train` does; `load_run`, `runs` and `inspect_run` read the folders that runs leave.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, List, Optional
+import os
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import _core
-from ._core import Callback, History, Tensor, csv_log, early_stopping, tensorboard
-from .data import Dataset, dataset
+from ._core import (
+    Callback, Config, Error, History, Loss, Metric, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel, area_under_curve,
+    config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, loss_by_name, make_network, metric_by_name,
+    network_input, smoothed_cross_entropy, tensorboard, top_k_accuracy,
+)  # fmt: skip
+from ._modules import in_python_words, remember
+from ._notebook import progress as _progress
+from .data import Dataset, dataset, unexpected, use_processes
 
-_VERBOSITY = {"auto": "automatic", "bar": "bar", "lines": "lines", "quiet": "quiet"}
+cross_entropy, binary_cross_entropy = loss_by_name("cross_entropy"), loss_by_name("binary_cross_entropy")
+mse, mae, huber, reconstruction = (loss_by_name(name) for name in ("mse", "mae", "huber", "reconstruction"))
+accuracy, binary_accuracy, precision, recall, f1, auc, perplexity, mean_absolute_error = (
+    metric_by_name(name)
+    for name in ("accuracy", "binary_accuracy", "precision", "recall", "f1", "auc", "perplexity", "mean_absolute_error")
+)
 
 
-def fit(model: _core.Module, samples: Any, *, validation: Any = None, verbosity: str = "auto", **options: Any) -> History:
-    """Trains a model. Samples: a data set, two arrays, or an object with `__len__` and `__getitem__`.
+class Progress(NamedTuple):
+    """Where a run is, as a schedule of your own sees it: `schedule=lambda p: 1 - p.step / p.steps`.
 
-    Options: loss (a name, or a function of output and target), optimizer, schedule, epochs, batch, validation,
-    validation_share, metrics (names or functions), monitor, run, seed, resume, accumulate, average, precision, mixup,
-    drop_last, workers, callbacks, check_layers, save_seconds, save_steps.
+    >>> from varve import train
+    >>> train.Progress(step=5, steps=10, epoch=0.5, epochs=1.0).step
+    5
     """
-    if verbosity not in _VERBOSITY:
-        raise ValueError(f"verbosity: expected one of {', '.join(_VERBOSITY)}; got {verbosity!r}")
+
+    step: int
+    steps: int
+    epoch: float
+    epochs: float
+
+
+def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str]) -> Dataset:
+    samples = dataset(x, y)
+    if processes:
+        use_processes(samples, workers, processes)
+    return samples
+
+
+def _optimizer(value: Any) -> Any:
+    return _core._optimizer(value, []) if isinstance(value, str) else value
+
+
+def _schedule(value: Any) -> Any:
+    if isinstance(value, str):
+        return _core._schedule(value, [])
+    if isinstance(value, _core.Schedule) or not callable(value):
+        return value
+
+    def factor(step: int, steps: int, epoch: float, epochs: float) -> float:
+        return float(value(Progress(step, steps, epoch, epochs)))
+
+    factor.__name__ = getattr(value, "__name__", "own")
+    return factor
+
+
+def fit(
+    model: _core.Module,
+    x: Any,
+    y: Any = None,
+    *,
+    loss: Any = "cross_entropy",
+    optimizer: Any = None,
+    schedule: Any = None,
+    epochs: int = 1,
+    batch: int = 32,
+    validation: Any = None,
+    validation_share: float = 0.0,
+    metrics: Any = None,
+    monitor: str = "",
+    run: Union[str, "os.PathLike[str]"] = "",
+    seed: int = 0,
+    resume: bool = False,
+    overwrite: bool = False,
+    save_seconds: float = 60.0,
+    save_steps: int = 0,
+    accumulate: int = 1,
+    average: float = 0.0,
+    precision: str = "f32",
+    mixup: float = 0.0,
+    drop_last: bool = False,
+    workers: int = 1,
+    processes: Union[bool, str] = False,
+    check_layers: bool = False,
+    callbacks: Sequence[Any] = (),
+    verbosity: str = "auto",
+    progress: Optional[Callable[[str, bool], None]] = None,
+    config: str = "",
+    **unknown: NoReturn,
+) -> History:
+    """Trains a model on a data set, or on what `data.dataset` makes one of: arrays, tables, objects with samples.
+
+    - loss: a name, a loss of `varve.train`, or a function of (output, target), of the batch or for each sample
+    - optimizer: of `varve.optim`, or a name; schedule: of `varve.optim`, a name, or a function of `Progress`
+    - validation: a data set, or (x, y); or validation_share of the training data, held out
+    - metrics: names, metrics of `varve.train`, functions of (output, target), or objects with sums(output, target) and
+      value(sums); unless given, what fits the loss. monitor: the value that decides which epoch was best
+    - run: a folder for checkpoints, curves and a page; resume goes on from its last checkpoint, overwrite starts over
+    - accumulate: batches whose gradients make one step; average: decay of an average of the weights; precision: f32, tf32 or
+      bf16; mixup: α. workers: threads that read ahead; with processes=True, processes (see `data.DataLoader`)
+    - check_layers names the layer that first gives a NaN. verbosity: auto, bar, lines, quiet; progress: a function of
+      (line, kept) that gets the lines instead of standard error
+
+    Ctrl-C ends the run after the step in flight and raises KeyboardInterrupt, with what was done as its `history`; with a
+    folder the run can be resumed.
+
+    >>> import numpy
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Dense(2))
+    >>> x = numpy.random.default_rng(0).normal(size=(64, 2)).astype("float32")
+    >>> history = model.fit(x, (x[:, 0] > 0).astype(int), epochs=2, batch=16, optimizer="sgd", verbosity="quiet")
+    >>> history.epochs[1]["loss"] < history.epochs[0]["loss"]
+    True
+    """
+    unexpected("fit", unknown, FIT_OPTIONS)
+    options: Dict[str, Any] = dict(
+        loss=loss, epochs=epochs, batch=batch, validation_share=validation_share, metrics=metrics, monitor=monitor, run=str(run),
+        seed=seed, resume=resume, overwrite=overwrite, save_seconds=save_seconds, save_steps=save_steps, accumulate=accumulate,
+        average=average, precision=precision, mixup=mixup, drop_last=drop_last, workers=workers, check_layers=check_layers,
+        callbacks=[_callback(each) for each in callbacks], config=config,
+    )  # fmt: skip
+    if optimizer is not None:
+        options["optimizer"] = _optimizer(optimizer)
+    if schedule is not None:
+        options["schedule"] = _schedule(schedule)
     if validation is not None:
-        options["validation"] = dataset(validation)
-    options["verbosity"] = getattr(_core.Verbosity, _VERBOSITY[verbosity])
-    history = _core._fit(model, dataset(samples), options)
-    if history.interrupted:
-        raise KeyboardInterrupt
+        options["validation"] = _samples(validation, None, workers, processes)
+    options["verbosity"], sink = _progress(verbosity)
+    if progress is not None or sink is not None:
+        options["progress"] = progress or sink
+    try:
+        history, raised = _core._fit(model, _samples(x, y, workers, processes), options)
+    except Error as error:
+        if "= true" not in str(error):
+            raise
+        raise in_python_words(error) from None
+    if raised is not None:
+        raised.history = history
+        raise raised
     return history
 
 
-def evaluate(model: _core.Module, samples: Any, loss: Any = "cross_entropy", metrics: Any = None, batch: int = 256,
-             precision: str = "f32", workers: int = 1) -> Dict[str, float]:  # fmt: skip
-    """Loss and metrics of a model over a data set."""
-    return _core._evaluate(model, dataset(samples), loss, metrics, batch, precision, workers)
+def _callback(value: Any) -> Any:
+    if isinstance(value, Callback):
+        return value
+    if isinstance(value, type) or not callable(value):
+        raise TypeError(f"callbacks: expected instances of train.Callback, or functions of the session, got {value!r}")
+    return each_epoch(value)
 
 
-def predict(model: _core.Module, samples: Any, batch: int = 256, precision: str = "f32") -> Tensor:
-    """A model's outputs for a data set, or for the rows of an array."""
-    if isinstance(samples, Dataset):
-        return _core._predict(model, samples, batch, precision)
-    return _core._predict_rows(model, samples, batch, precision)
+import inspect as _inspect  # noqa: E402
+
+FIT_OPTIONS = [name for name, p in _inspect.signature(fit).parameters.items() if p.kind == p.KEYWORD_ONLY]
+
+
+class Score(Dict[str, float]):
+    """Loss and metrics by name; `confusion` has the matrix (rows: true class) when it was asked for.
+
+    >>> from varve import train
+    >>> train.Score({"loss": 0.5}, [], [], 0.1)["loss"]
+    0.5
+    """
+
+    def __init__(self, values: Dict[str, float], counts: List[float], classes: List[str], seconds: float) -> None:
+        super().__init__(values)
+        self.seconds = seconds
+        self.classes = classes
+        side = int(len(counts) ** 0.5)
+        self.counts = counts
+        self.confusion = [counts[row * side : (row + 1) * side] for row in range(side)] if counts else []
+
+    def by_class(self) -> List[Dict[str, float]]:
+        """Precision, recall, F1 and support of each class."""
+        names = ("precision", "recall", "f1", "support")
+        return [dict(zip(names, each)) for each in _core._class_scores(self.counts, len(self.confusion))] if self.counts else []
+
+    def _repr_html_(self) -> str:
+        from ._notebook import _table
+
+        table = _table(list(self), [[f"{value:.5g}" for value in self.values()]])
+        return table + (_core._confusion_svg(self.counts, self.classes) if self.counts else "")
+
+
+def evaluate(
+    model: _core.Module,
+    x: Any,
+    y: Any = None,
+    *,
+    loss: Any = "cross_entropy",
+    metrics: Any = None,
+    batch: int = 256,
+    confusion: bool = False,
+    precision: str = "f32",
+    workers: int = 1,
+    processes: Union[bool, str] = False,
+) -> Score:
+    """Loss and metrics of a model over a data set, or over arrays.
+
+    >>> import numpy
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Dense(2))
+    >>> score = model.evaluate(numpy.zeros((6, 3), "float32"), numpy.array([0, 0, 0, 1, 1, 1]), confusion=True)
+    >>> sorted(score), sum(map(sum, score.confusion))
+    (['accuracy', 'loss'], 6.0)
+    """
+    samples = _samples(x, y, workers, processes)
+    values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers)
+    return Score(values, counts, samples.classes, seconds)
+
+
+def predict(
+    model: _core.Module, x: Any, *, batch: int = 256, precision: str = "f32", workers: int = 1, processes: Union[bool, str] = False
+) -> Tensor:
+    """A model's outputs for a data set, or for the rows of an array, in order.
+
+    >>> import numpy
+    >>> from varve import nn
+    >>> nn.Sequential(nn.Dense(2)).predict(numpy.zeros((5, 3), "float32")).shape
+    (5, 2)
+    """
+    if hasattr(x, "shape") or isinstance(x, Tensor):
+        return _core._predict_rows(model, x, batch, precision)
+    return _core._predict(model, _samples(x, None, workers, processes), batch, precision, workers)
 
 
 class RateFinder(NamedTuple):
+    """Rates that were tried, smoothed losses, and the rate where the loss falls fastest (0: there is no clear descent).
+
+    >>> from varve import train
+    >>> train.RateFinder(0.01, [0.01], [1.0], "<svg/>").suggestion
+    0.01
+    """
+
     suggestion: float
     rates: List[float]
     losses: List[float]
     svg: str
 
     def _repr_html_(self) -> str:
-        return self.svg
+        return f'<div style="max-width:480px">{self.svg}</div>'
 
 
-def lr_find(model: _core.Module, samples: Any, loss: Any = "cross_entropy", optimizer: Any = None, batch: int = 32,
-            start: float = 1e-7, stop: float = 10.0, steps: int = 100, seed: int = 0) -> RateFinder:  # fmt: skip
-    """Tries rising rates, and suggests the one where the loss falls fastest. The weights stay as they were."""
-    found = _core._find_rate(model, dataset(samples), loss, optimizer or _core._optimizer("adam", []), batch, start, stop, steps, seed)
-    return RateFinder(*found)
+def lr_find(
+    model: _core.Module,
+    x: Any,
+    y: Any = None,
+    *,
+    loss: Any = "cross_entropy",
+    optimizer: Any = None,
+    batch: int = 32,
+    start: float = 1e-7,
+    stop: float = 10.0,
+    steps: int = 100,
+    seed: int = 0,
+    precision: str = "f32",
+    workers: int = 1,
+    processes: Union[bool, str] = False,
+) -> RateFinder:
+    """Tries rising rates, and suggests the one where the loss falls fastest. The weights stay as they were.
+
+    >>> import numpy
+    >>> from varve import nn
+    >>> found = nn.Sequential(nn.Dense(2)).lr_find(numpy.eye(32, dtype="float32"), numpy.arange(32) % 2, steps=20)
+    >>> len(found.rates) == len(found.losses)
+    True
+    """
+    samples = _samples(x, y, workers, processes)
+    chosen = _optimizer(optimizer or "adam")
+    return RateFinder(*_core._find_rate(model, samples, loss, chosen, batch, start, stop, steps, seed, precision, workers))
 
 
-def load_run(folder: Any, last: bool = False) -> Any:
-    """The model of a run's folder with its best (or last) weights, and its class names."""
-    return _core._load_run(str(folder), last)
+class WorstSample(NamedTuple):
+    """A sample that a model understands least.
+
+    >>> from varve import train
+    >>> train.WorstSample(3, 7.1, "cat", "dog (0.98)", "", "").truth
+    'cat'
+    """
+
+    index: int
+    loss: float
+    truth: str
+    predicted: str
+    text: str
+    png: str
+
+    def _repr_html_(self) -> str:
+        import html
+
+        shown = f'<img width="84" src="data:image/png;base64,{self.png}"><br>' if self.png else html.escape(self.text)
+        return f"{shown} {html.escape(self.truth)}, taken for {html.escape(self.predicted)}"
+
+
+class WorstSamples(List[WorstSample]):
+    """Side by side in a notebook.
+
+    >>> from varve import train
+    >>> len(train.WorstSamples())
+    0
+    """
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f'<div style="margin:6px;text-align:center;width:9em">{each._repr_html_()}</div>' for each in self)
+        return f'<div style="display:flex;flex-wrap:wrap">{cells}</div>'
+
+
+def worst(model: _core.Module, x: Any, y: Any = None, *, loss: Any = "cross_entropy") -> WorstSamples:
+    """The samples with the highest loss, the worst first: of classes or numbers, one target a sample; others give none.
+
+    >>> import numpy
+    >>> from varve import nn, train
+    >>> model = nn.Sequential(nn.Dense(2))
+    >>> len(train.worst(model, numpy.eye(4, dtype="float32"), numpy.arange(4) % 2))
+    4
+    """
+    samples = dataset(x, y)
+    if not model.built:
+        model.build(*samples.x)
+    return WorstSamples(WorstSample(*each) for each in _core._worst_samples(model, samples, loss))
+
+
+# ---- whole runs
+
+
+def _override(key: str, value: Any) -> str:
+    from .nn import _toml
+
+    return f"{key}={_toml(value)}"
+
+
+def load_config(name_or_path: Any, *overrides: str, **options: Any) -> Config:
+    """The configuration of a network file, of a run's folder or of a network of the zoo, with changes: "optimizer.rate=1e-3",
+    or as keywords: `load_config("fnn-mnist", epochs=3, batch=64)`.
+
+    >>> from varve import train
+    >>> train.load_config("fnn-mnist", "rate=0.01", epochs=3).epochs
+    3
+    """
+    return _core._load_config(str(name_or_path), list(overrides) + [_override(key, value) for key, value in options.items()])
+
+
+def prepare(config: Any, *, download: bool = True, quiet: bool = False) -> Prepared:
+    """The data and the built model of a configuration, as `run` would train them.
+
+    >>> from varve import train
+    >>> config = train.load_config("fnn-mnist", "data.train=100", "data.test=20", data="digits")
+    >>> train.prepare(config).model.built
+    True
+    """
+    return _core._prepare(config if isinstance(config, Config) else load_config(config), download, quiet)
+
+
+def run(
+    config: Any,
+    *overrides: str,
+    folder: Union[str, "os.PathLike[str]"] = "",
+    resume: bool = False,
+    verbosity: str = "auto",
+    download: bool = True,
+    callbacks: Sequence[Any] = (),
+    **options: Any,
+) -> RunResult:
+    """Trains a network file, a network of the zoo or a `Config`, tests it and keeps it in a folder, as `varve train` does.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> result = train.run("fnn-mnist", "data.train=200", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
+    >>> len(result.history.epochs), sorted(result.test)
+    (1, ['accuracy', 'loss'])
+    """
+    chosen = config if isinstance(config, Config) else load_config(config, *overrides, **options)
+    if isinstance(config, Config) and (overrides or options):
+        chosen = config_from_toml(config.toml(), config.name, list(overrides) + [_override(k, v) for k, v in options.items()])
+    how, sink = _progress(verbosity)
+    result, raised = _core._run(chosen, str(folder), resume, how, sink, download, [_callback(each) for each in callbacks])
+    if raised is not None:
+        raised.history = result.history
+        raise raised
+    return result
+
+
+def choose_network(*overrides: str, download: bool = True, **options: Any) -> Tuple[Config, str]:
+    """A small network for data that nobody named one for, and which it is: `choose_network(data="csv:flats.csv")`.
+
+    >>> from varve import train
+    >>> config, what = train.choose_network("data.train=100", "data.test=20", data="digits")
+    >>> config.data
+    'digits'
+    """
+    return _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
+
+
+def load_run(folder: Any, last: bool = False) -> TrainedModel:
+    """A trained model from its run's folder, with its best (or last) weights: `.model`, `.classes`, `.config` …
+
+    The folder is one of `run` or of `varve train`, which keep the network's text. Of a `fit` with a model of your own, make the
+    model and `model.load(folder)`.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> result = train.run("fnn-mnist", "data.train=100", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
+    >>> train.load_run(result.folder).model.built
+    True
+    """
+    trained = _core._load_run(str(folder), last)
+    trained._kept = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
+    return trained
+
+
+def _of_text(text: str, name: str) -> Any:
+    return make_network(config_from_toml(text, name))
+
+
+def runs(folder: Any = "runs") -> List[RunInfo]:
+    """The runs inside a folder, by name and number.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> train.runs(tempfile.mkdtemp())
+    []
+    """
+    return [_core._inspect_run(each) for each in _core._run_folders(str(folder))]
+
+
+def inspect_run(folder: Any) -> RunInfo:
+    """A run's folder, looked at without its weights: state, history, configuration, scores.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> result = train.run("fnn-mnist", "data.train=100", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
+    >>> train.inspect_run(result.folder).state
+    'finished'
+    """
+    return _core._inspect_run(str(folder))
+
+
+def is_run_folder(folder: Any) -> bool:
+    """Whether a folder has a configuration and a checkpoint.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> train.is_run_folder(tempfile.mkdtemp())
+    False
+    """
+    return bool(_core._is_run_folder(str(folder)))
+
+
+def new_run_folder(base: Any, name: str) -> str:
+    """A folder base/name-1, -2, …: made, empty.
+
+    >>> import tempfile
+    >>> from varve import train
+    >>> train.new_run_folder(tempfile.mkdtemp(), "digits").endswith("digits-1")
+    True
+    """
+    return str(_core._new_run_folder(str(base), name))
 
 
 def _history_html(self: History) -> str:
-    import html
+    from ._notebook import history_html
 
-    if not self.epochs:
-        return "<em>no epochs</em>"
-    columns = list(self.epochs[0])
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    rows = "".join("<tr>" + "".join(f"<td>{epoch.get(name, float('nan')):.5g}</td>" for name in columns) + "</tr>" for epoch in self.epochs)
-    return f"<table><tr>{head}</tr>{rows}</table>"
+    return history_html(self)
 
 
-History._repr_html_ = _history_html
-for _name, _method in {"fit": fit, "evaluate": evaluate, "predict": predict, "lr_find": lr_find}.items():
-    setattr(_core.Module, _name, _method)
+def _history_repr(self: History) -> str:
+    best = f", best {self.monitor} {self.best:.4g} in epoch {self.best_epoch}" if self.best_epoch else ""
+    return f"<varve history, {len(self.epochs)} epochs{best}>"
+
+
+History._repr_html_ = _history_html  # type: ignore[attr-defined]
+History.__repr__ = _history_repr  # type: ignore[method-assign]
+for _function in (fit, evaluate, predict, lr_find):
+    setattr(_core.Module, _function.__name__, _function)

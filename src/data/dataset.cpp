@@ -110,6 +110,7 @@ std::int64_t Dataset::size() const { return view("size").size(); }
 TensorType Dataset::x() const { return view("x").x; }
 TensorType Dataset::y() const { return view("y").y; }
 const Info& Dataset::info() const { return *view("info").info; }
+const Source& Dataset::source() const { return *view("source").source; }
 std::int64_t Dataset::streams() const { return view("streams").source->streams(); }
 bool Dataset::fixed() const { return view("fixed").transforms.empty(); }
 

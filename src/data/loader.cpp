@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "data/loader_batch.h"
 #include "varve/data.h"
+#include "varve/interrupt.h"
 
 namespace varve::data {
 namespace {
@@ -17,6 +18,18 @@ namespace {
 template <class Holds>
 void wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Holds holds) {
   while (!holds()) changed.wait_for(lock, std::chrono::hours(1));
+}
+
+// The same, but not longer than the host wants to wait.
+template <class Holds>
+void wait_unless_interrupted(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Holds holds) {
+  constexpr auto kPatience = std::chrono::milliseconds(50);
+  while (!holds()) {
+    if (changed.wait_for(lock, kPatience) == std::cv_status::no_timeout) continue;
+    lock.unlock();  // workers go on while the host thinks
+    throw_if_interrupted();
+    lock.lock();
+  }
 }
 
 constexpr int kMostWorkers = 256, kMostAhead = 4096;
@@ -112,7 +125,7 @@ Loader::State::Slot Loader::State::take() {
     Slot& slot = ring[static_cast<std::size_t>(given) % ring.size()];
     if (!slot.ready) {
       const auto start = std::chrono::steady_clock::now();
-      wait(filled, lock, [&] { return slot.ready; });
+      wait_unless_interrupted(filled, lock, [&] { return slot.ready; });
       waited += seconds_since(start);
     }
     taken = std::exchange(slot, {});

@@ -26,14 +26,40 @@ Sequential::Sequential(std::vector<Layer> layers) {
 
 Sequential& Sequential::push(Layer layer, const std::string& name) {
   check_layer("sequential", layer);
-  add(name.empty() ? std::to_string(layers_->size()) : name, *layer);
-  layers_->push_back(std::move(layer));
+  const std::string called = name.empty() ? std::to_string(layers_->size()) : name;
+  add(called, *layer);
+  layers_->push_back({called, std::move(layer)});
   return *this;
 }
 
 Tensor Sequential::forward(Tensor x, Mode mode) {
-  for (const Layer& layer : *layers_) x = (*layer)(x, mode);
+  for (const Named& named : *layers_) x = (*named.layer)(x, mode);
   return x;
+}
+
+std::vector<std::pair<std::string, Layer>> Sequential::children() const {
+  std::vector<std::pair<std::string, Layer>> all;
+  for (const Named& named : *layers_) all.emplace_back(named.name, named.layer);
+  return all;
+}
+
+std::vector<std::pair<std::string, Layer>> Residual::children() const {
+  std::vector<std::pair<std::string, Layer>> all = {{"body", body_}};
+  if (shortcut_) all.emplace_back("shortcut", shortcut_);
+  return all;
+}
+
+std::vector<std::pair<std::string, Layer>> Branches::children() const {
+  std::vector<std::pair<std::string, Layer>> all;
+  for (const Layer& branch : branches_) all.emplace_back(std::to_string(all.size()), branch);
+  return all;
+}
+
+std::vector<std::pair<std::string, Layer>> Graph::children() const {
+  std::vector<std::pair<std::string, Layer>> all;
+  for (const Step& step : *steps_)
+    if (step.layer) all.emplace_back(step.name, step.layer);
+  return all;
 }
 
 Residual::Residual(Layer body, Layer shortcut, std::function<Tensor(const Tensor&)> activation)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/orthogonal.h"
+#include "varve/nn/text.h"
 
 namespace varve::nn::init {
 namespace {
@@ -148,6 +149,7 @@ Initializer from(const Tensor& values) {
 }
 
 Initializer by_name(const std::string& name) {
+  if (const Initializer* own = OwnNames::initializer(name)) return *own;
   static const std::vector<std::pair<std::string, std::function<Initializer()>>> known = {
       {"zeros", zeros},
       {"ones", ones},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -84,6 +85,12 @@ Tensor Module::operator()(const Tensor& x, Mode mode) {
     throw located(where(), kind(), error.what());
   }
   if (!state_->called) state_->first_call(*this, x);
+  if (const auto hooks = std::atomic_load(&state_->hooks))
+    for (const State::Hooked& each : *hooks)
+      if (const Tensor seen = each.hook(*this, x, y); seen.defined()) {
+        carry_flattened(y, seen);
+        y = seen;
+      }
   if (!innermost_watch) return y;
   // What the watch calls is not watched by it again.
   Watch* const watch = std::exchange(innermost_watch, innermost_watch->outer_);
@@ -130,6 +137,35 @@ void Module::add(const std::string& name, Module& child) {
   child.state_->name = name;
   child.state_->kind = child.kind();
   state_->children.emplace_back(name, child.state_);
+}
+
+void Module::remove(const std::string& name) {
+  std::erase_if(state_->children, [&](const auto& child) { return child.first == name; });
+  std::erase_if(state_->variables, [&](const State::Entry& entry) { return entry.name == name; });
+}
+
+std::optional<TensorType> Module::input() const {
+  if (!state_->called) return std::nullopt;
+  return TensorType{state_->dtype, state_->sample};
+}
+
+std::int64_t Module::hook(Hook hook) {
+  if (!hook) throw Error(kind() + ": hook: the function is empty.");
+  const auto old = std::atomic_load(&state_->hooks);
+  auto all = old ? std::make_shared<std::vector<State::Hooked>>(*old) : std::make_shared<std::vector<State::Hooked>>();
+  all->push_back({++state_->hooked, std::move(hook)});
+  const std::int64_t number = all->back().number;
+  std::atomic_store(&state_->hooks, std::shared_ptr<const std::vector<State::Hooked>>(std::move(all)));
+  return number;
+}
+
+void Module::unhook(std::int64_t number) {
+  const auto old = std::atomic_load(&state_->hooks);
+  if (!old) return;
+  auto all = std::make_shared<std::vector<State::Hooked>>(*old);
+  std::erase_if(*all, [&](const State::Hooked& each) { return each.number == number; });
+  std::atomic_store(&state_->hooks,
+                    all->empty() ? nullptr : std::shared_ptr<const std::vector<State::Hooked>>(std::move(all)));
 }
 
 void Module::learns_size() { state_->learns_size = true; }

@@ -46,8 +46,8 @@ std::string list(const std::vector<std::string>& names, const std::vector<std::s
 // One load: what the file has, and what is to become of it.
 class Loading {
  public:
-  Loading(const std::string& path, std::vector<Weight> weights, const LoadOptions& options)
-      : path_(path), weights_(std::move(weights)), options_(options), file_(load_safetensors(path)) {
+  Loading(const std::string& path, Safetensors file, std::vector<Weight> weights, const LoadOptions& options)
+      : path_(path), weights_(std::move(weights)), options_(options), file_(std::move(file)) {
     for (const auto& [name, tensor] : file_.tensors) by_name_[name] = &tensor;
     read_aliases();
     check_layout();
@@ -176,7 +176,7 @@ void check_built(const Module& module, const std::string& what) {
 
 }  // namespace
 
-void Module::save(const std::string& path, const SaveOptions& options) const {
+Safetensors Module::weights(const SaveOptions& options) const {
   check_built(*this, "save()");
   if (!is_floating(options.dtype))
     throw Error(std::string("save: expected dtype f32, f16 or bf16, got ") + name(options.dtype) + ".");
@@ -201,13 +201,23 @@ void Module::save(const std::string& path, const SaveOptions& options) const {
   if (!aliases.empty()) file.metadata[kAliases] = aliases;
   file.metadata[kLayout] = options.pytorch ? "pytorch" : "varve";
   if (options.pytorch) file.metadata.emplace("format", "pt");
-  save_safetensors(path, file);
+  return file;
+}
+
+void Module::save(const std::string& path, const SaveOptions& options) const {
+  save_safetensors(path, weights(options));
 }
 
 Loaded Module::load(const std::string& path, const LoadOptions& options) {
   check_built(*this, "load()");
   if (tracing()) throw Error(kind() + ": load() inside a compiled function.");
-  return Loading(path, weights_of(*state_), options).run();
+  return Loading(path, load_safetensors(path), weights_of(*state_), options).run();
+}
+
+Loaded Module::set_weights(Safetensors weights, const LoadOptions& options, const std::string& name) {
+  check_built(*this, "set_weights()");
+  if (tracing()) throw Error(kind() + ": set_weights() inside a compiled function.");
+  return Loading(name, std::move(weights), weights_of(*state_), options).run();
 }
 
 }  // namespace varve::nn

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "nn/state.h"
+#include "varve/nn/text.h"
 
 namespace varve::nn {
 namespace {
@@ -10,6 +11,7 @@ thread_local const Frame* current_frame = nullptr;
 thread_local const DryRun* current_dry_run = nullptr;
 thread_local DType current_precision = f32;
 thread_local bool currently_wide = false;
+thread_local const OwnNames* current_names = nullptr;
 
 struct Flattened {
   std::weak_ptr<ir::Node> node;
@@ -44,6 +46,22 @@ DType Precision::current() { return current_precision; }
 Tensor compute_type(const Tensor& x) {
   const bool wide = currently_wide && current_precision == f32;
   return is_floating(x.dtype()) ? x.to(wide ? f64 : current_precision) : x;
+}
+
+OwnNames::OwnNames(std::map<std::string, Initializer> initializers, std::map<std::string, Activation> activations)
+    : initializers_(std::move(initializers)),
+      activations_(std::move(activations)),
+      outer_(std::exchange(current_names, this)) {}
+OwnNames::~OwnNames() { current_names = outer_; }
+const Initializer* OwnNames::initializer(const std::string& name) {
+  for (const OwnNames* names = current_names; names; names = names->outer_)
+    if (const auto found = names->initializers_.find(name); found != names->initializers_.end()) return &found->second;
+  return nullptr;
+}
+const Activation* OwnNames::activation(const std::string& name) {
+  for (const OwnNames* names = current_names; names; names = names->outer_)
+    if (const auto found = names->activations_.find(name); found != names->activations_.end()) return &found->second;
+  return nullptr;
 }
 
 Wide::Wide(bool wide) : saved_(currently_wide) { currently_wide = currently_wide || wide; }

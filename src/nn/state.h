@@ -38,6 +38,13 @@ struct Module::State {
   // Of the first batch, or of build(): what summarize() runs.
   Shape sample = {};
   DType dtype = f32;
+  struct Hooked {
+    std::int64_t number;
+    Hook hook;
+  };
+  std::shared_ptr<const std::vector<Hooked>> hooks;  // null: none; replaced as a whole, since calls may be on their way
+  std::int64_t hooked = 0;                           // so far
+
   bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 
   Entry* find(const std::string& variable);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -23,19 +24,34 @@ struct Library {
 
 const Library kCuda = {"libvarve_cuda.so", "VARVE_CUDA_LIBRARY", "device 'cuda'",
                        "It needs CUDA 13's libnvrtc.so.13 and libcublasLt.so.13 and cuDNN 9's libcudnn.so.9: install "
-                       "them, or name their folders in LD_LIBRARY_PATH.",
-                       "Build Varve where the CUDA toolkit 13 and cuDNN 9 are installed, set VARVE_CUDA_LIBRARY to the "
-                       "library, or use device=cpu."};
+                       "them (in Python: pip install nvidia-cuda-nvrtc nvidia-cublas nvidia-cudnn-cu13), or name their "
+                       "folders in LD_LIBRARY_PATH.",
+                       "In Python, the package varve-dl-cuda13 brings it; else build Varve where the CUDA toolkit 13 "
+                       "and cuDNN 9 are installed (make cuda), set VARVE_CUDA_LIBRARY to the library, or use "
+                       "device=cpu."};
 
-// The one that the variable names; else beside the program, in its lib folders, and where the system looks.
+// The file that holds this very code: the program, libvarve.so, or the Python package's module.
+std::filesystem::path this_file() {
+  Dl_info found{};
+  std::error_code error;
+  if (!dladdr(reinterpret_cast<const void*>(&load_cuda_backend), &found) || !found.dli_fname) return {};
+  return std::filesystem::canonical(found.dli_fname, error);
+}
+
+// The one that the variable names; else beside this code and the program, in their lib folders, in the package
+// varve-dl-cuda13 that was installed beside the Python package, and where the system looks.
 std::vector<std::string> candidates(const Library& wanted) {
   if (const char* chosen = std::getenv(wanted.variable.c_str()); chosen && *chosen) return {chosen};
   std::vector<std::string> paths;
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error)
-    for (const char* folder : {".", "lib", "../lib", "../lib/x86_64-linux-gnu"})
-      paths.push_back((program.parent_path() / folder / wanted.file).lexically_normal().string());
+  for (const std::filesystem::path& file : {this_file(), std::filesystem::read_symlink("/proc/self/exe", error)}) {
+    if (file.empty()) continue;
+    for (const char* folder :
+         {".", "lib", "../lib", "../lib/x86_64-linux-gnu", "../varve_cuda13", "../../varve_cuda13"}) {
+      const std::string path = (file.parent_path() / folder / wanted.file).lexically_normal().string();
+      if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+    }
+  }
   paths.push_back(wanted.file);
   return paths;
 }
@@ -50,10 +66,10 @@ void* load(const Library& wanted) {
     const std::string why = dlerror();
     if (named) throw Error(cat(wanted.what, ": ", path, " cannot be loaded: ", why, ". ", wanted.needs));
   }
-  std::string looked;
-  for (const std::string& path : paths) looked += (looked.empty() ? "" : ", ") + path;
-  throw Error(
-      cat(wanted.what, " needs ", wanted.file, ", which was not found (looked at ", looked, "). ", wanted.otherwise));
+  // Of a list of places, the first ones say enough.
+  const std::string more = paths.size() > 1 ? cat(" and ", paths.size() - 1, " places near it") : "";
+  throw Error(cat(wanted.what, " needs ", wanted.file, ", which was not found (looked at ", paths.front(), more, "). ",
+                  wanted.otherwise));
 }
 
 template <class Function>

@@ -8,6 +8,7 @@
 #include "train/clock.h"
 #include "train/interrupt.h"
 #include "varve/distributed.h"
+#include "varve/interrupt.h"
 #include "varve/memory.h"
 #include "varve/ops.h"
 
@@ -169,8 +170,10 @@ Totals Evaluator::measured() {
   Totals totals(options_.metrics);
   model_.reset_state();
   data::Loader batches = loader();
-  for (data::Batch& batch : batches)
+  for (data::Batch& batch : batches) {
+    throw_if_interrupted();
     if (batch.x.dim(0) > 0) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+  }
   totals.settle();
   totals.add_ranks();
   model_.reset_state();
@@ -251,8 +254,11 @@ Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOpt
   auto program = prediction(model, options.precision);
   model.reset_state();
   Outputs outputs;
-  for (data::Batch& b : data::batches(dataset, {.batch = batch, .shuffle = false, .ranks = 1}))
+  for (data::Batch& b :
+       data::batches(dataset, {.batch = batch, .shuffle = false, .workers = options.workers, .ranks = 1})) {
+    throw_if_interrupted();
     outputs.add(program(b.x));
+  }
   return std::move(outputs).all();
 }
 
@@ -263,8 +269,10 @@ Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& options
   if (!model.built()) model(x, Mode::infer);
   auto program = prediction(model, options.precision);
   Outputs outputs;
-  for (std::int64_t at = 0; at < x.dim(0); at += options.batch)
+  for (std::int64_t at = 0; at < x.dim(0); at += options.batch) {
+    throw_if_interrupted();
     outputs.add(program(x.slice({{at, std::min(at + options.batch, x.dim(0))}})));
+  }
   return std::move(outputs).all();
 }
 

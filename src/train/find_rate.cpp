@@ -9,6 +9,7 @@
 #include "train/report.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/interrupt.h"
 #include "varve/ops.h"
 #include "varve/train.h"
 
@@ -60,6 +61,7 @@ class Stream {
     options_.batch = train.streams() > 0 ? train.streams() : std::min(options.batch, train.size());
     options_.seed = options.seed;
     options_.drop_last = true;
+    options_.workers = options.workers;
   }
   std::int64_t batch() const { return options_.batch; }
   data::Batch next() {
@@ -86,8 +88,9 @@ std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOpt
   auto step = compile(
       [&](Tensor x, Tensor y) {
         const nn::Precision precision(options.precision.dtype);
-        auto [loss, gradients] =
-            value_and_grad([&] { return cast(options.loss(model(x, Mode::train), y), f32); }, model.parameters());
+        auto [loss, gradients] = value_and_grad(
+            [&] { return cast(options.loss(model(x, Mode::train), options.loss.of_input ? x : y), f32); },
+            model.parameters());
         optimizer.apply(gradients);
         return loss;
       },
@@ -97,6 +100,7 @@ std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOpt
   std::vector<double> losses;
   for (std::int64_t i = 0; i < options.steps; ++i) {
     const double rate = options.from * std::exp(growth * static_cast<double>(i));
+    throw_if_interrupted();
     optimizer.set_rate(rate);
     const data::Batch batch = stream.next();
     const double loss = step(batch.x, batch.y).item<float>();

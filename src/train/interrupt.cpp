@@ -4,6 +4,8 @@
 #include <atomic>
 #include <csignal>
 
+#include "varve/interrupt.h"
+
 namespace varve::train {
 namespace {
 
@@ -23,9 +25,11 @@ extern "C" void note_signal(int signal) { came.store(signal); }
 
 }  // namespace
 
-InterruptScope::InterruptScope() : outermost_(scopes.fetch_add(1) == 0) {
-  if (!outermost_) return;
+InterruptScope::InterruptScope() : handles_(scopes.fetch_add(1) == 0) {
+  if (!handles_) return;
   came.store(0);
+  handles_ = !has_interrupt_check();
+  if (!handles_) return;
   stack_t stack = {};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();
@@ -41,13 +45,13 @@ InterruptScope::InterruptScope() : outermost_(scopes.fetch_add(1) == 0) {
 }
 
 InterruptScope::~InterruptScope() {
-  if (outermost_) {
+  if (handles_) {
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &saved[i], nullptr);
     sigaltstack(&saved_stack, nullptr);
   }
   scopes.fetch_sub(1);
 }
 
-int InterruptScope::signal() { return came.load(); }
+int InterruptScope::signal() { return interrupt_asked() ? SIGINT : came.load(); }
 
 }  // namespace varve::train

@@ -108,17 +108,23 @@ std::string progress_text(const ProgressState& state, int columns) {
   }
 }
 
-ProgressLine::ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps)
-    : verbosity_(verbosity), epochs_(epochs), steps_(steps), began_(Clock::now()), drawn_(began_) {
+ProgressLine::ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps, ProgressSink sink)
+    : verbosity_(verbosity),
+      sink_(std::move(sink)),
+      epochs_(epochs),
+      steps_(steps),
+      began_(Clock::now()),
+      drawn_(began_) {
   if (verbosity_ != Verbosity::automatic) return;
   if (other_rank())
     verbosity_ = Verbosity::quiet;
   else
-    verbosity_ = isatty(STDERR_FILENO) ? Verbosity::bar : Verbosity::lines;
+    verbosity_ = !sink_ && isatty(STDERR_FILENO) ? Verbosity::bar : Verbosity::lines;
 }
 
 void ProgressLine::note(const std::string& line) {
   if (verbosity_ == Verbosity::quiet) return;
+  if (sink_) return sink_(printable(line), true);
   write((verbosity_ == Verbosity::bar ? "\r\x1b[K" : "") + printable(line) + '\n');
 }
 
@@ -149,7 +155,10 @@ void ProgressLine::draw(std::int64_t done, double seconds, const Values& values,
     const double epoch = whole_epoch_ >= 0 ? whole_epoch_ : step * static_cast<double>(steps_);
     if (epochs_ > epoch_) state.run_left = state.left + epoch * (epochs_ - epoch_);
   }
-  if (verbosity_ == Verbosity::bar) {
+  if (sink_) {
+    sink_(progress_text(state, verbosity_ == Verbosity::bar ? kUnknownWidth : 1 << 20),
+          last || verbosity_ == Verbosity::lines);
+  } else if (verbosity_ == Verbosity::bar) {
     // One column stays free: a full last one makes some terminals wrap.
     write("\r" + progress_text(state, terminal_columns() - 1) + "\x1b[K" + (last ? "\n" : ""));
   } else {

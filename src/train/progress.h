@@ -32,7 +32,8 @@ class ProgressLine {
  public:
   // steps: of an epoch. automatic becomes a bar when standard error is a terminal, lines when it is not, and quiet in a
   // process whose rank (as MPI launchers tell it in the environment) is not 0. Everything goes to standard error.
-  ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps);
+  // With a sink, everything goes there, lines without their ends.
+  ProgressLine(Verbosity verbosity, int epochs, std::int64_t steps, ProgressSink sink = {});
   void note(const std::string& line);  // a line of its own
   void begin_epoch(int epoch, std::int64_t done = 0);
   void step(std::int64_t done, const Values& values);  // draws at most ten times a second; lines: every ten seconds
@@ -41,6 +42,7 @@ class ProgressLine {
  private:
   void draw(std::int64_t done, double seconds, const Values& values, bool last);
   Verbosity verbosity_;
+  ProgressSink sink_;
   int epochs_, epoch_ = 0;
   std::int64_t steps_, first_ = 0;
   double whole_epoch_ = -1;  // seconds of the last one, validation included; negative: none ended yet

@@ -50,36 +50,9 @@ std::string opening(const Report& report) {
   return text + tiles(report) + "</header>\n";
 }
 
-// Training and validation of one value share a chart.
 std::string curves(const History& history) {
-  std::vector<double> epochs, rates;
-  for (const Epoch& epoch : history.epochs) {
-    epochs.push_back(epoch.epoch);
-    rates.push_back(epoch.rate);
-  }
-  std::vector<std::string> titles;
-  for (const std::string& name : value_names(history)) {
-    const std::string title = name.starts_with("val_") ? name.substr(4) : name;
-    if (std::find(titles.begin(), titles.end(), title) == titles.end()) titles.push_back(title);
-  }
-  ChartOptions options = {.title = "", .x_label = "epoch"};
-  options.mark_x = history.best_epoch;
-  options.mark_label = "best";
   std::string charts = "<div class=\"charts\">\n";
-  for (const std::string& title : titles) {
-    std::vector<Series> series = {{"training", epochs, {}}, {"validation", epochs, {}}};
-    for (const Epoch& epoch : history.epochs) {
-      series[0].y.push_back(epoch.value(title));
-      series[1].y.push_back(epoch.value("val_" + title));
-    }
-    std::erase_if(series, [](const Series& each) {
-      return std::all_of(each.y.begin(), each.y.end(), [](double y) { return std::isnan(y); });
-    });
-    options.title = readable(title);
-    charts += line_chart_svg(series, options);
-  }
-  options.title = "learning rate";
-  charts += line_chart_svg({{"rate", epochs, rates}}, options);
+  for (const std::string& chart : curves_svg(history)) charts += chart;
   return charts + "</div>\n";
 }
 
@@ -151,6 +124,39 @@ std::string worst_section(const std::vector<WorstSample>& samples) {
 }
 
 }  // namespace
+
+// Training and validation of one value share a chart.
+std::vector<std::string> curves_svg(const History& history) {
+  std::vector<double> epochs, rates;
+  for (const Epoch& epoch : history.epochs) {
+    epochs.push_back(epoch.epoch);
+    rates.push_back(epoch.rate);
+  }
+  std::vector<std::string> titles;
+  for (const std::string& name : value_names(history)) {
+    const std::string title = name.starts_with("val_") ? name.substr(4) : name;
+    if (std::find(titles.begin(), titles.end(), title) == titles.end()) titles.push_back(title);
+  }
+  ChartOptions options = {.title = "", .x_label = "epoch"};
+  options.mark_x = history.best_epoch;
+  options.mark_label = "best";
+  std::vector<std::string> charts;
+  for (const std::string& title : titles) {
+    std::vector<Series> series = {{"training", epochs, {}}, {"validation", epochs, {}}};
+    for (const Epoch& epoch : history.epochs) {
+      series[0].y.push_back(epoch.value(title));
+      series[1].y.push_back(epoch.value("val_" + title));
+    }
+    std::erase_if(series, [](const Series& each) {
+      return std::all_of(each.y.begin(), each.y.end(), [](double y) { return std::isnan(y); });
+    });
+    options.title = readable(title);
+    charts.push_back(line_chart_svg(series, options));
+  }
+  options.title = "learning rate";
+  charts.push_back(line_chart_svg({{"rate", epochs, rates}}, options));
+  return charts;
+}
 
 std::string report_html(const Report& report) {
   std::string body = opening(report);

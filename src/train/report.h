@@ -8,16 +8,6 @@
 
 namespace varve::train {
 
-// A sample that the network understands least.
-struct WorstSample {
-  double loss = 0;
-  std::string truth, predicted;  // class and probability, or numbers
-  std::string png = "";          // the sample as a picture, base64
-  std::string text = "";         // or as words or numbers
-};
-// Those with the highest loss, the worst first: of classes or numbers, one target a sample; others give none.
-std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& dataset, const Loss& loss);
-
 struct Report {
   std::string title;
   History history = {};
@@ -35,9 +25,6 @@ std::string report_html(const Report& report);
 std::string results_csv(const History& history);
 std::vector<std::string> value_names(const History& history);  // of all epochs, in the order they appeared
 std::string environment_json(std::int64_t seed);  // versions, compiler, cpu, threads, device, time, host, command line
-
-// "" when there are more than 100 classes.
-std::string confusion_svg(const std::vector<double>& counts, const std::vector<std::string>& classes);
 
 // Error with the nearest name and all of them when the name is none of those known.
 void check_value_name(const std::string& who, const std::string& name, const std::vector<std::string>& known);

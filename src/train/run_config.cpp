@@ -217,6 +217,7 @@ RunResult run(const Config& config, const RunOptions& given) {
   fitting.run = first ? result.folder : "rank 0's";  // others keep nothing, and measure the same
   fitting.resume = options.resume;
   fitting.verbosity = options.verbosity;
+  fitting.progress = options.progress;
   fitting.callbacks.push_back(std::make_shared<Started>(p, options));
   fitting.callbacks.insert(fitting.callbacks.end(), options.callbacks.begin(), options.callbacks.end());
   result.history = fit(*p.model, p.data.train, fitting);

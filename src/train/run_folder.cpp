@@ -57,6 +57,9 @@ void write_run_page(const std::string& folder, const Report& report) {
 
 std::string new_run_folder(const std::string& base, const std::string& name) {
   if (base.empty()) throw Error("runs: expected a folder to make the run's folder in, got \"\".");
+  if ((base + name).find('\0') !=
+      std::string::npos)  // the system would see the name cut off there: a folder that exists
+    throw Error("runs: the name of a folder cannot hold a zero byte.");
   make_folder(base);
   for (int i = 1;; ++i) {
     const fs::path path = fs::path(base) / (name + "-" + std::to_string(i));

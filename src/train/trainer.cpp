@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "train/interrupt.h"
 #include "train/run_folder.h"
 #include "varve/distributed.h"
+#include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/memory.h"
 
@@ -89,7 +91,8 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   at_.history.monitor = options_.monitor;
   at_.history.run = options_.run;
   const bool first = distributed::rank() == 0;
-  progress_ = std::make_unique<ProgressLine>(first ? options_.verbosity : Verbosity::quiet, options_.epochs, batches_);
+  progress_ = std::make_unique<ProgressLine>(first ? options_.verbosity : Verbosity::quiet, options_.epochs, batches_,
+                                             first ? options_.progress : nullptr);
   if (is_restarted()) options_.resume = true;
   if (!options_.run.empty() && first) prepare_folder();
   if (distributed::size() > 1) join_ranks();
@@ -321,11 +324,48 @@ void Trainer::tick() {
   at_.history.seconds += elapsed;
 }
 
+// False where the work was interrupted, in the middle of an epoch or of its validation.
 bool Trainer::train_epoch() {
   if (at_.step == 0) model_.reset_state();
   Totals totals(options_.metrics);
   totals.restore(at_.sums, at_.seen);
   epoch_seconds_ = 0;
+  try {
+    return train_epoch(totals);
+  } catch (const Interrupted&) {
+    return end_interrupted(totals);
+  }
+}
+
+// Between the batches of one step there is nothing to go on from: then the last checkpoint stands.
+bool Trainer::end_interrupted(Totals& totals) {
+  const bool whole = at_.step % options_.accumulate == 0 || at_.step == batches_;
+  if (whole) {
+    settle(totals);
+    save(&totals);
+  }
+  note_interrupt();
+  progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
+                  (options_.run.empty() ? ""
+                   : whole              ? "; saved, and can be resumed"
+                                        : "; can be resumed from its last checkpoint"));
+  return false;
+}
+
+// A callback that throws ends the run, which is saved first: hours of training must not go with a typing error.
+void Trainer::call_step_end(Totals& totals) {
+  try {
+    for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
+  } catch (...) {
+    if (at_.step % options_.accumulate == 0 || at_.step == batches_) {
+      totals.settle();
+      save(&totals);
+    }
+    throw;
+  }
+}
+
+bool Trainer::train_epoch(Totals& totals) {
   progress_->begin_epoch(epoch(), at_.step);
   data::Loader batches = loader();
   for (const data::Batch& batch : batches) {
@@ -335,24 +375,16 @@ bool Trainer::train_epoch() {
     } catch (const OutOfMemory&) {
       if (!held_ || began_) throw;  // later, gradients that were accumulated for a step would be lost
       let_data_go();
-      return train_epoch();
+      return train_epoch(totals);
     }
     began_ = true;
     if (folder_) folder_->keep();
     check_finite(totals);
     progress_->step(at_.step, totals.values());
-    for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
+    call_step_end(totals);
     if (stops_now()) break;
-    // Between the batches of one step there is nothing to go on from.
     if (!complete || at_.step == batches_) continue;
-    if (ends_now()) {
-      settle(totals);
-      save(&totals);
-      note_interrupt();
-      progress_->note("interrupted at epoch " + std::to_string(epoch()) + ", step " + std::to_string(at_.step) +
-                      (options_.run.empty() ? "" : "; saved, and can be resumed"));
-      return false;
-    }
+    if (ends_now()) return end_interrupted(totals);
     if (save_due()) {
       settle(totals);
       save(&totals);
@@ -361,7 +393,11 @@ bool Trainer::train_epoch() {
   settle(totals);
   end_epoch(totals);
   agree();
-  if (wishes_.end && at_.epoch < options_.epochs) note_interrupt();
+  if (wishes_.end && at_.epoch < options_.epochs) {
+    note_interrupt();
+    progress_->note("interrupted after epoch " + std::to_string(at_.epoch) +
+                    (options_.run.empty() ? "" : "; saved, and can be resumed"));
+  }
   return !at_.history.interrupted;
 }
 
@@ -386,7 +422,7 @@ void Trainer::agree() {
 
 void Trainer::note_interrupt() {
   at_.history.interrupted = true;
-  at_.history.signal = InterruptScope::signal();
+  at_.history.signal = InterruptScope::asked() ? InterruptScope::signal() : SIGINT;  // another rank's
 }
 
 bool Trainer::better(double value) const {
@@ -416,7 +452,12 @@ void Trainer::validate(Epoch& record) {
 void Trainer::end_epoch(const Totals& totals) {
   Epoch record{.epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate(), .values = totals.values()};
   if (average_) average_->swap();
-  validate(record);
+  try {
+    validate(record);
+  } catch (...) {
+    if (average_) average_->swap();
+    throw;
+  }
   tick();
   record.seconds = epoch_seconds_;
   at_.history.epochs.push_back(record);
@@ -430,10 +471,18 @@ void Trainer::end_epoch(const Totals& totals) {
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
   progress_->end_epoch(record.seconds, record.values);
-  for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
-  ++at_.epoch;
-  at_.step = 0;
-  save(nullptr);  // first: what can be made again must not cost what cannot
+  const auto advance = [&] {
+    ++at_.epoch;
+    at_.step = 0;
+    save(nullptr);
+  };
+  try {
+    for (const CallbackPtr& callback : options_.callbacks) callback->epoch_end(*this);
+  } catch (...) {
+    advance();
+    throw;
+  }
+  advance();  // first: what can be made again must not cost what cannot
   if (!options_.run.empty()) write_page(false);
 }
 

@@ -44,7 +44,10 @@ class Trainer : public Session {
   void prepare_step();
   void let_data_go();  // for its memory
 
-  bool train_epoch();           // false: interrupted before its end
+  bool train_epoch();  // false: interrupted before its end
+  bool train_epoch(Totals& totals);
+  bool end_interrupted(Totals& totals);
+  void call_step_end(Totals& totals);
   data::Loader loader() const;  // of what is left of the present epoch
   bool completes_step() const;  // whether the next batch does
   void train_batch(TrainStep& step, const data::Batch& batch, Totals& totals);

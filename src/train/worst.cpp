@@ -173,7 +173,7 @@ std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& d
   }
   std::vector<WorstSample> samples;
   for (const Candidate& candidate : worst.found()) {
-    WorstSample sample{.loss = candidate.loss, .truth = {}, .predicted = {}};
+    WorstSample sample{.loss = candidate.loss, .truth = {}, .predicted = {}, .index = candidate.index};
     sample.truth = classes ? class_name(some.info(), candidate.truth) : targets_text(candidate.wanted, some.info());
     sample.predicted =
         classes ? class_name(some.info(), candidate.predicted) + " (" + page::fixed(candidate.probability, 2) + ")"

@@ -87,6 +87,13 @@ TEST(Workers, AMissingFrameworkSaysWhatToDo) {
   unsetenv("VARVE_PEERS_PYTHON");
   EXPECT_NE(missing(find_framework("torch")).find("varve bench setup"), std::string::npos);
   EXPECT_EQ(missing(find_framework("varve")), "");
+  unsetenv("VARVE_PYTHON");
+  unsetenv("VARVE_ADAPTERS");  // the sources' own
+  EXPECT_NE(missing(find_framework("varve-python")).find("python -m varve"), std::string::npos);
+  setenv("VARVE_PYTHON", "/usr/bin/python3", 1);
+  EXPECT_EQ(missing(find_framework("varve-python")), "");
+  EXPECT_EQ(python_of(find_framework("varve-python")), "/usr/bin/python3");
+  unsetenv("VARVE_PYTHON");
 }
 #endif
 

@@ -274,5 +274,72 @@ TEST(Module, BuiltForF64ItIsOfF64) {
   EXPECT_EQ(single(zeros({1, 3}, f64)).dtype(), f32);
 }
 
+TEST(Module, ChildrenCanBeHadByName) {
+  const nn::Layer shared = nn::layer(nn::dense(4));
+  nn::Sequential model;
+  model.push(shared)
+      .push(nn::residual(nn::dense(4), shared), "block")
+      .push(nn::branches(nn::Join::add, nn::dense(4), nn::dense(4)));
+  const auto children = model.children();
+  ASSERT_EQ(children.size(), 3u);
+  EXPECT_EQ(children[0].second, shared);
+  EXPECT_EQ(children[1].first, "block");
+  EXPECT_EQ(children[1].second->children()[1].first, "shortcut");
+  EXPECT_EQ(children[2].second->children().size(), 2u);
+  const auto graph = nn::network_from_toml("input = [4]\n[[layer]]\nname = \"fc\"\ndense = 3\n", "net").network;
+  EXPECT_EQ(graph.children().at(0).first, "fc");
+}
+
+TEST(Module, KnowsItsInput) {
+  auto model = perceptron();
+  EXPECT_FALSE(model.input());
+  model.build({2, 3});
+  EXPECT_EQ(*model.input(), (TensorType{f32, {2, 3}}));
+}
+
+TEST(Module, HooksSeeAndReplace) {
+  auto model = perceptron();
+  model.build({2, 3});
+  int calls = 0;
+  const nn::Layer last = model.children()[2].second;
+  const std::int64_t seeing = last->hook([&](const nn::Module& module, const Tensor& x, const Tensor& y) {
+    EXPECT_EQ(&module, last.get());
+    EXPECT_EQ(x.shape(), (Shape{1, 8}));
+    EXPECT_EQ(y.shape(), (Shape{1, 3}));
+    ++calls;
+    return Tensor();
+  });
+  const Tensor plain = model(ones({1, 2, 3}));
+  const std::int64_t doubling = last->hook([](const nn::Module&, const Tensor&, const Tensor& y) { return y * 2; });
+  EXPECT_EQ(model(ones({1, 2, 3})).to_vector<float>(), (plain * 2).to_vector<float>());
+  last->unhook(doubling);
+  last->unhook(seeing);
+  last->unhook(12345);
+  EXPECT_EQ(model(ones({1, 2, 3})).to_vector<float>(), plain.to_vector<float>());
+  EXPECT_EQ(calls, 2);
+  EXPECT_THROW(last->hook({}), Error);
+}
+
+TEST(Module, WeightsWithoutAFile) {
+  auto model = perceptron(), other = perceptron();
+  model.build({2, 3}, {.seed = 1});
+  other.build({2, 3}, {.seed = 2});
+  other.set_weights(model.weights({.dtype = f32, .pytorch = true, .metadata = {}}), {.pytorch = true});
+  EXPECT_EQ(model(ones({1, 2, 3})).to_vector<float>(), other(ones({1, 2, 3})).to_vector<float>());
+  const std::string message = message_of([&] { other.set_weights({{{"fc1.weights", ones({6, 8})}}, {}}, {}, "mine"); });
+  EXPECT_NE(message.find("load 'mine'"), std::string::npos);
+  EXPECT_NE(message.find("nearest: fc1.weight"), std::string::npos);
+}
+
+TEST(Module, NetworkTextMayNameOnesOwn) {
+  const std::string text =
+      "input = [2]\n[[layer]]\ndense = {out = 2, weight_init = \"halves\", activation = \"twice\"}\n";
+  EXPECT_NE(message_of([&] { nn::network_from_toml(text, "net"); }).find("twice"), std::string::npos);
+  const nn::OwnNames own({{"halves", nn::init::constant(0.5)}},
+                         {{"twice", {"twice", [](const Tensor& x) { return x * 2; }}}});
+  auto network = nn::network_from_toml(text, "net").network;
+  EXPECT_EQ(network(ones({1, 2})).to_vector<float>(), (std::vector<float>{2, 2}));
+}
+
 }  // namespace
 }  // namespace varve::nn_tests

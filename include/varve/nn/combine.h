@@ -19,12 +19,17 @@ class Sequential : public Module {  // one after the other; children are named "
     return push(nn::layer(std::forward<M>(module)), name);
   }
   std::size_t size() const { return layers_->size(); }
-  Module& operator[](std::size_t i) { return *layers_->at(i); }
+  Module& operator[](std::size_t i) { return *layers_->at(i).layer; }
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "sequential"; }
+  std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
-  std::shared_ptr<std::vector<Layer>> layers_ = std::make_shared<std::vector<Layer>>();  // one list for all copies
+  struct Named {
+    std::string name;
+    Layer layer;
+  };
+  std::shared_ptr<std::vector<Named>> layers_ = std::make_shared<std::vector<Named>>();  // one list for all copies
 };
 template <class... M>
 Sequential sequential(M&&... modules) {
@@ -37,6 +42,7 @@ class Residual : public Module {
   Residual(Layer body, Layer shortcut, std::function<Tensor(const Tensor&)> activation);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "residual"; }
+  std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
   Layer body_, shortcut_;
@@ -53,6 +59,7 @@ class Branches : public Module {                           // all of the same in
   Branches(Join join, std::vector<Layer> branches);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "branches"; }
+  std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
   Join join_;
@@ -76,6 +83,7 @@ class Graph : public Module {
   const std::vector<Step>& steps() const { return *steps_; }
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "graph"; }
+  std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
   std::shared_ptr<std::vector<Step>> steps_ = std::make_shared<std::vector<Step>>();  // one list for all copies

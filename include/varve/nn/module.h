@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "varve/nn/init.h"
@@ -13,6 +15,8 @@
 #include "varve/tensor.h"
 
 namespace varve {
+
+struct Safetensors;
 
 enum class Mode : std::uint8_t { train, infer };
 
@@ -112,13 +116,29 @@ class Module {
   // run, not to a model: its checkpoints keep them. A tied weight is stored once, its other names in the metadata.
   void save(const std::string& path, const SaveOptions& = {}) const;
   Loaded load(const std::string& path, const LoadOptions& = {});  // all or nothing
+  // The same without a file: what save() would write, and what load() would read. `name`: for messages.
+  Safetensors weights(const SaveOptions& = {}) const;
+  Loaded set_weights(Safetensors weights, const LoadOptions& = {}, const std::string& name = "weights");
+
+  // The modules inside it that can be had one by one, by name: those of Sequential, Residual, Branches and Graph. A
+  // class of one's own that holds its modules as members has none here.
+  virtual std::vector<std::pair<std::string, std::shared_ptr<Module>>> children() const { return {}; }
+  // What it was built for, or called with first: a sample's type. Empty before.
+  std::optional<TensorType> input() const;
+
+  // Sees each call of this module when it returns, whoever calls it; a defined Tensor that it answers takes the
+  // result's place. Returns a number for unhook().
+  using Hook = std::function<Tensor(const Module& module, const Tensor& x, const Tensor& y)>;
+  std::int64_t hook(Hook hook);
+  void unhook(std::int64_t number);
 
   struct State;
   const std::shared_ptr<State>& state() const { return state_; }
 
  protected:
   void add(const std::string& name, Module& child);
-  void learns_size();  // in a constructor: parameters are made at the first forward pass
+  void remove(const std::string& name);  // a module or a variable of this one; nothing where there is none
+  void learns_size();                    // in a constructor: parameters are made at the first forward pass
 
   struct ParameterOptions {
     Fans fans = {};  // of the initialiser; 0: from the shape

@@ -1,10 +1,12 @@
 // Networks as text: the [[layer]] tables of a TOML file. docs/network-files.md is the schema.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "varve/nn/combine.h"
+#include "varve/nn/layers.h"
 
 namespace varve::nn {
 
@@ -18,6 +20,22 @@ struct TextNetwork {
 // their readers, and must be known ones.
 TextNetwork network_from_toml(const std::string& text, const std::string& name);
 TextNetwork load_network(const std::string& path);
+
+// While one is alive, network text that this thread reads may also name these initialisers and activations.
+class OwnNames {
+ public:
+  OwnNames(std::map<std::string, Initializer> initializers, std::map<std::string, Activation> activations);
+  ~OwnNames();
+  OwnNames(const OwnNames&) = delete;
+  OwnNames& operator=(const OwnNames&) = delete;
+  static const Initializer* initializer(const std::string& name);  // null: none of that name
+  static const Activation* activation(const std::string& name);
+
+ private:
+  std::map<std::string, Initializer> initializers_;
+  std::map<std::string, Activation> activations_;
+  const OwnNames* outer_;
+};
 
 // What a layer of a network file accepts; docs/network-files.md is written from this.
 struct LayerKey {

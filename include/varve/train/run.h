@@ -57,6 +57,7 @@ struct RunOptions {
   Verbosity verbosity = Verbosity::automatic;
   data::FetchOptions fetch = {};
   std::vector<CallbackPtr> callbacks = {};
+  ProgressSink progress = {};                         // empty: standard error
   std::function<void(const RunStart&)> started = {};  // when everything is ready for the first step
 };
 struct RunResult {

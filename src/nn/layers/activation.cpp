@@ -1,5 +1,6 @@
 #include "nn/state.h"
 #include "varve/nn/layers.h"
+#include "varve/nn/text.h"
 
 namespace varve::nn {
 
@@ -31,6 +32,7 @@ const std::vector<Activation>& activations() {
 }
 
 Activation activation_by_name(const std::string& name) {
+  if (const Activation* own = OwnNames::activation(name)) return *own;
   std::vector<std::string> names;
   for (const Activation& known : activations()) {
     if (known.name == name) return known;

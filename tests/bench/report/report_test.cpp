@@ -42,6 +42,15 @@ TEST(Report, TheBestPeerIsTheFastestThatRan) {
   EXPECT_EQ(verdict(row), Verdict::ahead);
 }
 
+TEST(Report, PythonIsNoPeer) {
+  const Facts facts({timed("varve", kTen), timed("varve-python", by(0.5)), timed("torch", by(2))});
+  const Comparison row = facts.main_comparisons("step", facts.main_places("step").at(0)).at(0);
+  EXPECT_EQ(row.best_peer()->framework, "torch");
+  const Facts alone({timed("varve", kTen), timed("varve-python", by(1.1))});
+  EXPECT_TRUE(contains(report_page(alone), "without a peer to compare"));
+  EXPECT_TRUE(contains(report_page(alone), "Varve, Python"));
+}
+
 TEST(Report, ALossIsShownLikeAWin) {
   for (const double factor : {1.6, 0.6}) {
     const Facts facts({timed("varve", kTen), timed("torch", by(factor))});

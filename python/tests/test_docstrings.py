@@ -1,0 +1,121 @@
+"""Every public name says what it is and shows a call that runs."""
+
+import doctest
+import importlib
+import inspect
+
+import pytest
+
+import varve as vv
+from varve import data, nn, optim, train, zoo
+
+MODULES = ["varve", "varve.nn", "varve.optim", "varve.data", "varve.train", "varve.zoo"]
+
+# Names without an example of their own, and why.
+_CALLED = "the library calls it"
+NO_EXAMPLE = {
+    "varve.nn.Module.forward": "a subclass defines it", "varve.nn.ModuleDict.forward": "it has none", "varve.nn.ModuleList.forward": "it has none",
+    **{f"varve.train.Callback.{name}": _CALLED for name in ("begin", "step_end", "epoch_end", "end", "name", "state", "restore")},
+}  # fmt: skip
+
+# To be written.
+WANTING = set("""
+    varve.data.CatalogEntry varve.data.Dataset varve.data.Dataset.at varve.data.Dataset.class_count
+    varve.data.Dataset.range varve.data.Dataset.split varve.data.Dataset.subset varve.data.Dataset.take
+    varve.data.Dataset.with_classes varve.data.SampleRandom varve.data.SampleRandom.chance
+    varve.data.SampleRandom.integer varve.data.SampleRandom.normal varve.data.SampleRandom.uniform varve.data.Splits
+    varve.data.TableColumn varve.data.TableEncoder varve.data.TableEncoder.encode varve.data.TableEncoder.unscaled
+    varve.data.Transform varve.data.Vocabulary varve.data.Vocabulary.encode varve.data.Vocabulary.id
+    varve.data.Vocabulary.split varve.data.Vocabulary.word varve.data.transform_names varve.data.unexpected
+    varve.nn.Module.register_buffer varve.nn.ModuleDict.items varve.nn.ModuleDict.keys varve.nn.ModuleDict.values
+    varve.nn.Sequential.push varve.nn.Summary varve.nn.SummaryRow varve.train.Callback varve.train.Config
+    varve.train.Config.toml varve.train.History varve.train.History.curves varve.train.Loss varve.train.Metric
+    varve.train.Metric.sums varve.train.Metric.value varve.train.Prepared varve.train.RunInfo varve.train.RunResult
+    varve.train.Score.by_class varve.train.Session varve.train.Session.stop varve.train.TrainedModel
+    varve.train.area_under_curve varve.train.binary_cross_entropy varve.train.config_from_toml varve.train.confusion
+    varve.train.cross_entropy varve.train.csv_log varve.train.each_epoch varve.train.each_step varve.train.early_stopping
+    varve.train.huber varve.train.loss_by_name varve.train.mae varve.train.make_network varve.train.metric_by_name
+    varve.train.mse varve.train.network_input varve.train.reconstruction varve.train.smoothed_cross_entropy
+    varve.train.tensorboard varve.train.top_k_accuracy
+""".split())
+
+
+def public(module):
+    """The names of a module, and those of a module without __all__ that it does not merely import."""
+    if hasattr(module, "__all__"):
+        return {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
+    found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    return {name: value for name, value in found.items() if ours(module, value)}
+
+
+def ours(module, value):
+    where = getattr(value, "__module__", None)
+    return where == module.__name__ or where == "varve._core"
+
+
+def members(name, cls):
+    """The public methods and properties that a class adds to its bases."""
+    for member, value in vars(cls).items():
+        if not member.startswith("_") and (callable(value) or isinstance(value, (property, staticmethod, classmethod))
+                                           or type(value).__name__ in ("nb_method", "nb_func", "getset_descriptor")):
+            yield f"{name}.{member}", getattr(cls, member) if not isinstance(value, property) else value
+
+
+def everything():
+    seen = {}
+    for module in MODULES:
+        for name, value in public(importlib.import_module(module)).items():
+            if inspect.ismodule(value) or not (callable(value) or inspect.isclass(value)):
+                continue
+            full = f"{module}.{name}"
+            seen.setdefault(id(value), (full, value))
+            if inspect.isclass(value):
+                for path, member in members(full, value):
+                    seen.setdefault(id(member), (path, member))
+    return sorted(seen.values(), key=lambda each: each[0])
+
+
+EVERYTHING = everything()
+
+
+def in_the_example_of_its_class(name):
+    owner, _, member = name.rpartition(".")
+    doc = next((value.__doc__ or "" for full, value in EVERYTHING if full == owner), "")
+    return any(f".{member}" in line for line in doc.splitlines() if line.lstrip().startswith((">>>", "...")))
+
+
+def test_everything_public_has_a_docstring_with_an_example():
+    lacking = []
+    for name, value in EVERYTHING:
+        doc = value.__doc__ or ""
+        if name in NO_EXAMPLE:
+            continue
+        shown = isinstance(value, property) or in_the_example_of_its_class(name)
+        if not doc.strip() or (">>>" not in doc and not shown):
+            lacking.append(name)
+    lacking = [name for name in lacking if name not in WANTING]
+    assert not lacking, f"{len(lacking)} of {len(EVERYTHING)}: " + ", ".join(lacking)
+
+
+def test_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    failed = []
+    for name, value in EVERYTHING:
+        doc = inspect.getdoc(value) or ""
+        if ">>>" not in doc:
+            continue
+        names = {"vv": vv, "nn": nn, "optim": optim, "data": data, "train": train, "zoo": zoo}
+        said = []
+        runner.run(parser.get_doctest(doc, names, name, None, 0), out=said.append)
+        if said:
+            failed.append("".join(said))
+    assert not failed, "\n".join(failed)
+    assert runner.tries > 250
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_help_teaches(module):
+    doc = importlib.import_module(module).__doc__ or ""
+    assert len(doc.splitlines()) > 5 or module == "varve.zoo", f"help({module}) says little"
