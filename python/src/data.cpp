@@ -84,15 +84,26 @@ class Batches {
   Batches(Dataset dataset, data::LoaderOptions options)
       : loader_(unlocked([&] { return std::make_unique<data::Loader>(std::move(dataset), options); })) {}
   std::pair<Tensor, Tensor> next() {
+    if (!loader_) throw nb::stop_iteration();  // it was interrupted
     data::Batch batch;
-    if (!interruptible([&] { return loader_->next(batch); })) throw nb::stop_iteration();
+    Interruptible scope;
+    const bool more = interruptible(scope, [&] {
+      try {
+        return loader_->next(batch);
+      } catch (const Interrupted&) {
+        loader_ = nullptr;  // now, as long as threads that wait for processes are told to give up
+        throw;
+      }
+    });
+    scope.raise_if_asked();
+    if (!more) throw nb::stop_iteration();
     return {batch.x, batch.y};
   }
   ~Batches() {
     unlocked([&] { loader_ = nullptr; });  // waits for workers, who may want the interpreter's lock
   }
-  std::int64_t count() const { return loader_->batches(); }
-  double waited() const { return loader_->waited_seconds(); }
+  std::int64_t count() const { return loader_ ? loader_->batches() : 0; }
+  double waited() const { return loader_ ? loader_->waited_seconds() : 0; }
 
  private:
   std::unique_ptr<data::Loader> loader_;
@@ -106,7 +117,10 @@ data::Info info_like(nb::handle like) {
 
 void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", nb::is_weak_referenceable(),
-                      "Samples that are read one by one while a network computes.")
+                      "Samples that are read one by one while a network computes.\n\n>>> from varve import data\n>>> "
+                      "train = data.digits(train=100, test=10).train\n>>> len(train), train.x[0], len(train.take(5)), "
+                      "len(train.range(10, 30)), len(train.subset([4, 2]))\n(100, (28, 28, 1), 5, 20, 2)\n>>> "
+                      "held_out, rest = train.split(0.2, seed=1)\n>>> len(held_out), len(rest)\n(20, 80)")
       .def("__len__", &Dataset::size)
       .def_prop_ro(
           "x", [](const Dataset& d) { return type_tuple(d.x()); }, "Shape and type of a sample's input.")
@@ -160,7 +174,9 @@ void bind_dataset(nb::module_& m) {
             return unlocked([&] { return d.at(at); });
           },
           "index"_a, "One sample, transformed as in epoch 0 with seed 0.");
-  nb::class_<data::Splits>(m, "Splits", "The parts of a data set.")
+  nb::class_<data::Splits>(m, "Splits",
+                           "The parts of a data set.\n\n>>> from varve import data\n>>> parts = data.digits(train=100, "
+                           "test=10)\n>>> len(parts.train), len(parts.test), parts.validation\n(100, 10, None)")
       .def_prop_ro("train", [](const data::Splits& s) { return s.train; })
       .def_prop_ro("test",
                    [](const data::Splits& s) -> std::optional<Dataset> {
@@ -169,7 +185,10 @@ void bind_dataset(nb::module_& m) {
       .def_prop_ro("validation", [](const data::Splits& s) -> std::optional<Dataset> {
         return s.validation.defined() ? std::optional(s.validation) : std::nullopt;
       });
-  nb::class_<RandomView>(m, "SampleRandom", "Random numbers of one sample in one epoch, whichever thread draws them.")
+  nb::class_<RandomView>(m, "SampleRandom",
+                         "Random numbers of one sample in one epoch, whichever thread draws them.\n\n>>> from varve "
+                         "import data\n>>> def darker(image, random):\n...     image *= random.uniform(0.5, 1.0)\n>>> "
+                         "len(data.digits(train=10, test=10).train.map(darker))\n10")
       .def(
           "uniform", [](const RandomView& r, double low, double high) { return r.get().uniform(low, high); },
           "low"_a = 0.0, "high"_a = 1.0)
@@ -202,7 +221,10 @@ void bind_dataset(nb::module_& m) {
 }
 
 void bind_words_and_tables(nb::module_& m) {
-  nb::class_<data::Vocabulary>(m, "Vocabulary", "Words by id: 0 padding, 1 unknown, then by falling frequency.")
+  nb::class_<data::Vocabulary>(m, "Vocabulary",
+                               "Words by id: 0 padding, 1 unknown, then by falling frequency.\n\n>>> from varve import "
+                               "data\n>>> words = data.Vocabulary(['', '?', 'good', 'bad'])\n>>> words.encode('Good or "
+                               "bad', 4), words.word(3)\n([0, 2, 1, 3], 'bad')")
       .def(nb::init<std::vector<std::string>>(), "words"_a)
       .def("id", &data::Vocabulary::id, "word"_a, "1 when it is unknown.")
       .def("word", &data::Vocabulary::word, "id"_a)
@@ -211,12 +233,20 @@ void bind_words_and_tables(nb::module_& m) {
       .def("encode", &data::Vocabulary::encode, "text"_a, "length"_a,
            "The last words of a text as ids, padded with 0 on the left.")
       .def_static("split", &data::Vocabulary::split, "text"_a, "Lower-cased words and numbers of a text.");
-  nb::class_<data::TableColumn>(m, "TableColumn", "A column of a table: categories, or numbers and their scale.")
+  nb::class_<data::TableColumn>(
+      m, "TableColumn",
+      "A column of a table: categories, or numbers and their scale.\n\n>>> from varve import data\n>>> table = "
+      "data.dataset({'wall': ['brick', 'wood'], 'price': [1.5, 2.5]}, 'price').table\n>>> table.inputs[0].name, "
+      "table.inputs[0].categories\n('wall', ['brick', 'wood'])")
       .def_ro("name", &data::TableColumn::name)
       .def_ro("categories", &data::TableColumn::categories)
       .def_ro("mean", &data::TableColumn::mean)
       .def_ro("deviation", &data::TableColumn::deviation);
-  nb::class_<data::TableEncoder>(m, "TableEncoder", "How the rows of a table become samples.")
+  nb::class_<data::TableEncoder>(
+      m, "TableEncoder",
+      "How the rows of a table become samples.\n\n>>> from varve import data\n>>> table = data.dataset({'wall': "
+      "['brick', 'wood'], 'price': [1.5, 2.5]}, 'price').table\n>>> x, y = table.encode('wall,price' + chr(10) + "
+      "'wood,2.5' + chr(10))\n>>> x.tolist(), table.width\n([[0.0, 1.0]], 2)")
       .def_ro("inputs", &data::TableEncoder::inputs)
       .def_ro("target", &data::TableEncoder::target)
       .def_prop_ro("width", &data::TableEncoder::width)
@@ -322,9 +352,13 @@ void bind_data(nb::module_& m) {
   m.def("_data_root", &data::root);
   m.def("_data_options", &data::options_of);
   m.def("_data_present", &data::present);
-  m.def("transform_names", &data::transform_names, "The transforms that map() knows by name.");
+  m.def("transform_names", &data::transform_names,
+        "The transforms that map() knows by name.\n\n>>> from varve import data\n>>> 'flip' in "
+        "data.transform_names()\nTrue");
   m.def("_transform_options", &data::transform_options_of);
-  nb::class_<data::Transform>(m, "Transform", "What is done to every picture that is read.")
+  nb::class_<data::Transform>(m, "Transform",
+                              "What is done to every picture that is read.\n\n>>> from varve import data\n>>> "
+                              "data.normalize(0.5, 0.25).name\n'normalize'")
       .def_ro("name", &data::Transform::name);
   m.def("_normalize", [](std::vector<double> mean, std::vector<double> deviation) {
     return data::normalize(std::move(mean), std::move(deviation));

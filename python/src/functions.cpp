@@ -134,6 +134,11 @@ True)")
 
 >>> vv.compile(lambda x: x + 1).profile(vv.ones(10), repeats=1).chrome_trace()[:1]
 '{')")
+      .def("_repr_html_",
+           [](const Profile& profile) {
+             return "<pre>" + nb::cast<std::string>(nb::module_::import_("html").attr("escape")(profile.table())) +
+                    "</pre>";
+           })
       .def("__str__", &Profile::table)
       .def("__repr__", &Profile::table);
   nb::class_<Cost>(m, "Cost", R"(Operations and bytes.

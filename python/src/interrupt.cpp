@@ -72,8 +72,11 @@ Interruptible::Interruptible() : outer_main_(work().main) {
 
 Interruptible::~Interruptible() {
   Work& mine = work();
+  if (--mine.depth == 0) {
+    if (mine.main) ending = false;
+    mine.raised.reset();
+  }
   mine.main = outer_main_;
-  if (--mine.depth == 0) mine.raised.reset();
 }
 
 nb::object Interruptible::taken() {

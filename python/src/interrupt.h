@@ -23,7 +23,7 @@ class Interruptible {
   static void note(nb::python_error&& error);
   // Of the exceptions that are nobody's mistake: KeyboardInterrupt, SystemExit.
   static bool ends_work(const nb::python_error& error);
-  // Set when the main thread was asked to end, until the next work begins: for threads that wait for others.
+  // Set when the main thread was asked to end, until that work has ended: for threads that wait for others.
   static const std::atomic<bool>& asked();
 
  private:

@@ -24,6 +24,15 @@ NB_MODULE(_core, m) {
   nb::exception<OutOfMemory>(m, "OutOfMemory", PyExc_MemoryError).doc() =
       "Memory that is not there, of the processor or of a device. A MemoryError; a smaller batch can go on.\n\n"
       ">>> issubclass(vv.OutOfMemory, MemoryError)\nTrue";
+  // What a Python function of the user's returns, say, where no caller names it better.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_cast&) {
+      PyErr_SetString(PyExc_TypeError,
+                      "a value is of another kind than expected here, or an integer does not fit 64 bits");
+    }
+  });
   bind_lock(m);
   bind_tensor(m);
   bind_dlpack(m);

@@ -132,7 +132,10 @@ class PrecisionScope {
 };
 
 void bind_summary(nb::module_& m) {
-  nb::class_<nn::SummaryRow>(m, "SummaryRow", "A module in a summary.")
+  nb::class_<nn::SummaryRow>(
+      m, "SummaryRow",
+      "A module in a summary.\n\n>>> from varve import nn\n>>> model = nn.Sequential(nn.Dense(3)); model.build(2)\n>>> "
+      "row = model.summary().rows[0]\n>>> row.kind, row.parameters\n('dense', 9)")
       .def_ro("path", &nn::SummaryRow::path)
       .def_ro("kind", &nn::SummaryRow::kind)
       .def_prop_ro("output", [](const nn::SummaryRow& row) { return sizes(row.output); })
@@ -140,8 +143,10 @@ void bind_summary(nb::module_& m) {
       .def_ro("shared", &nn::SummaryRow::shared)
       .def_ro("flops", &nn::SummaryRow::flops)
       .def_ro("depth", &nn::SummaryRow::depth);
-  nb::class_<nn::Summary>(m, "Summary",
-                          "Layers, shapes, parameters, FLOPs and peak training memory; prints as a table.")
+  nb::class_<nn::Summary>(
+      m, "Summary",
+      "Layers, shapes, parameters, FLOPs and peak training memory; prints as a table.\n\n>>> from varve import nn\n>>> "
+      "model = nn.Sequential(nn.Dense(3)); model.build(2)\n>>> model.summary(batch=4).parameters\n9")
       .def_ro("rows", &nn::Summary::rows)
       .def_ro("parameters", &nn::Summary::parameters)
       .def_ro("trainable", &nn::Summary::trainable)

@@ -15,10 +15,15 @@ nb::tuple sizes(const Shape& shape) {
 }
 
 void bind_config(nb::module_& m) {
-  nb::class_<Named>(m, "NamedOptions", "A name and its numbers: an optimiser, a schedule, a transform.")
+  nb::class_<Named>(m, "NamedOptions",
+                    "A name and its numbers: an optimiser, a schedule, a transform.\n\n>>> from varve import "
+                    "train\n>>> train.load_config('fnn-mnist').optimizer.name\n'adam'")
       .def_rw("name", &Named::name)
       .def_rw("options", &Named::options);
-  nb::class_<Config>(m, "Config", "A run as text: a network, its data and how it is trained.")
+  nb::class_<Config>(
+      m, "Config",
+      "A run as text: a network, its data and how it is trained.\n\n>>> from varve import train\n>>> config = "
+      "train.load_config('fnn-mnist')\n>>> config.epochs = 2\n>>> 'epochs = 2' in config.toml()\nTrue")
       .def_rw("name", &Config::name)
       .def_rw("network", &Config::network)
       .def_rw("layers", &Config::layers)
@@ -62,27 +67,40 @@ void bind_config(nb::module_& m) {
     return unlocked([&] { return load_config(name, overrides); });
   });
   m.def("config_from_toml", &config_from_toml, "text"_a, "name"_a = "network",
-        "overrides"_a = std::vector<std::string>{}, "The configuration that a text describes.");
+        "overrides"_a = std::vector<std::string>{},
+        "The configuration that a text describes.\n\n>>> from varve import train\n>>> config = "
+        "train.config_from_toml('input = [4]' + chr(10) + '[[layer]]' + chr(10) + 'dense = 3' + chr(10))\n>>> "
+        "config.loss\n'cross_entropy'");
   m.def("_config_keys", [] {
     nb::list all;
     for (const ConfigKey& key : config_keys()) all.append(nb::make_tuple(key.name, key.type, key.standard, key.doc));
     return all;
   });
-  m.def("make_network", &make_network, "config"_a, "The network of a configuration, not built.");
+  m.def("make_network", &make_network, "config"_a,
+        "The network of a configuration, not built.\n\n>>> from varve import train\n>>> config = "
+        "train.config_from_toml('input = [4]' + chr(10) + '[[layer]]' + chr(10) + 'dense = 3' + chr(10))\n>>> "
+        "train.make_network(config)\n<varve graph, not built>");
   m.def(
       "network_input",
       [](const Config& config) {
         const TensorType type = network_input(config);
         return nb::make_tuple(sizes(type.shape), type.dtype);
       },
-      "config"_a, "Shape and type of a sample, as the network file or the zoo says.");
+      "config"_a,
+      "Shape and type of a sample, as the network file or the zoo says.\n\n>>> from varve import train\n>>> config = "
+      "train.config_from_toml('input = [4]' + chr(10) + '[[layer]]' + chr(10) + 'dense = 3' + chr(10))\n>>> "
+      "train.network_input(config)[0]\n(4,)");
 }
 
 }  // namespace
 
 void bind_runs(nb::module_& m) {
   bind_config(m);
-  nb::class_<TrainedModel>(m, "TrainedModel", nb::dynamic_attr(), "A model from its run's folder.")
+  nb::class_<TrainedModel>(
+      m, "TrainedModel", nb::dynamic_attr(),
+      "A model from its run's folder.\n\n>>> import tempfile\n>>> from varve import train\n>>> few = "
+      "(\"data.train=100\", \"data.test=50\")\n>>> result = train.run(\"fnn-mnist\", *few, data=\"digits\", epochs=1, "
+      "runs=tempfile.mkdtemp(), verbosity=\"quiet\")\n>>> train.load_run(result.folder).input[0]\n(28, 28, 1)")
       .def_ro("config", &TrainedModel::config)
       .def_ro("model", &TrainedModel::model)
       .def_ro("classes", &TrainedModel::classes)
@@ -95,11 +113,18 @@ void bind_runs(nb::module_& m) {
                      return t.table ? std::optional(*t.table) : std::nullopt;
                    })
       .def_prop_ro("input", [](const TrainedModel& t) { return nb::make_tuple(sizes(t.input), t.dtype); });
-  nb::class_<Prepared>(m, "Prepared", "What a configuration comes to: data and a built model.")
+  nb::class_<Prepared>(m, "Prepared",
+                       "What a configuration comes to: data and a built model.\n\n>>> from varve import train\n>>> "
+                       "config = train.load_config(\"fnn-mnist\", \"data.train=100\", \"data.test=20\", "
+                       "data=\"digits\")\n>>> len(train.prepare(config).data.test)\n20")
       .def_ro("config", &Prepared::config)
       .def_ro("data", &Prepared::data)
       .def_ro("model", &Prepared::model);
-  nb::class_<RunResult>(m, "RunResult", "What a run of a configuration came to.")
+  nb::class_<RunResult>(
+      m, "RunResult",
+      "What a run of a configuration came to.\n\n>>> import tempfile\n>>> from varve import train\n>>> few = "
+      "(\"data.train=100\", \"data.test=50\")\n>>> result = train.run(\"fnn-mnist\", *few, data=\"digits\", epochs=1, "
+      "runs=tempfile.mkdtemp(), verbosity=\"quiet\")\n>>> result.tested, result.parameters > 0\n(True, True)")
       .def_ro("config", &RunResult::config)
       .def_ro("history", &RunResult::history)
       .def_ro("tested", &RunResult::tested)
@@ -108,7 +133,11 @@ void bind_runs(nb::module_& m) {
       .def_ro("parameters", &RunResult::parameters)
       .def_ro("folder", &RunResult::folder)
       .def_ro("page", &RunResult::page);
-  nb::class_<RunInfo>(m, "RunInfo", "A run's folder, looked at without its weights.")
+  nb::class_<RunInfo>(
+      m, "RunInfo",
+      "A run's folder, looked at without its weights.\n\n>>> import tempfile\n>>> from varve import train\n>>> few = "
+      "(\"data.train=100\", \"data.test=50\")\n>>> result = train.run(\"fnn-mnist\", *few, data=\"digits\", epochs=1, "
+      "runs=tempfile.mkdtemp(), verbosity=\"quiet\")\n>>> len(train.inspect_run(result.folder).history.epochs)\n1")
       .def_ro("folder", &RunInfo::folder)
       .def_prop_ro("state", [](const RunInfo& r) { return name(r.state); })
       .def_ro("holder", &RunInfo::holder, "The process that writes it.")

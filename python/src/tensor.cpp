@@ -1,7 +1,7 @@
 // Tensors and variables, and the way to and from NumPy and DLPack.
 #include <algorithm>
 
-#include "bindings.h"
+#include "arguments.h"
 
 namespace varve::python {
 namespace {
@@ -251,13 +251,7 @@ DType to_dtype(nb::handle value) {
   return parse_dtype(text);
 }
 
-Shape to_shape(nb::handle value) {
-  std::int64_t one = 0;
-  if (nb::try_cast<std::int64_t>(value, one)) return Shape{one};
-  Shape shape;
-  for (const nb::handle size : nb::cast<nb::sequence>(value)) shape.push_back(nb::cast<std::int64_t>(size));
-  return shape;
-}
+Shape to_shape(nb::handle value) { return Shape(to_integers(value, {"tensor", "the shape", false})); }
 
 void bind_tensor(nb::module_& m) {
   nb::enum_<DType> dtypes(m, "DType", R"(An element type: varve.f32, varve.bf16, varve.i64 …
@@ -378,7 +372,8 @@ tensor([24. 34.], f32))")
       "i64; arrays keep their type.\n\n"
       ">>> import varve as vv\n>>> vv.tensor([[1.0, 2.0], [3.0, 4.0]])\ntensor([[1. 2.]\n [3. 4.]], f32)");
   m.def("_share", &share_array, "array"_a.none(), "must_share"_a = false);
-  m.def("_dtype", &to_dtype, "value"_a);
+  m.def(
+      "_dtype", [](nb::handle value) { return to_dtype(value); }, "value"_a);
   m.def("_from_raw", &from_raw, "dtype"_a, "shape"_a, "bytes"_a);
   m.def("device", &device, "Where programs run.\n\n>>> import varve as vv\n>>> vv.device()\n'cpu'");
   m.def(

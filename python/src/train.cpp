@@ -144,7 +144,15 @@ optim::Schedule to_schedule(nb::handle value) {
 FitOptions fit_options(const nb::dict& given) {
   FitOptions o;
   const auto take = [&](const char* name, auto& field) {
-    if (given.contains(name)) field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
+    if (!given.contains(name)) return;
+    try {
+      field = nb::cast<std::decay_t<decltype(field)>>(given[name]);
+    } catch (const nb::cast_error&) {
+      const nb::object value = given[name];
+      throw nb::type_error(("fit: " + std::string(name) + " cannot be " + nb::cast<std::string>(nb::repr(value)) +
+                            " (" + nb::cast<std::string>(nb::handle(value.type()).attr("__name__")) + ")")
+                               .c_str());
+    }
   };
   if (given.contains("loss")) o.loss = to_loss(given["loss"]);
   if (given.contains("schedule")) o.schedule = to_schedule(given["schedule"]);
@@ -176,7 +184,10 @@ FitOptions fit_options(const nb::dict& given) {
 }
 
 void bind_losses_and_metrics(nb::module_& m) {
-  nb::class_<Loss>(m, "Loss", "A loss of the library: a function of (output, target), the mean over a batch.")
+  nb::class_<Loss>(
+      m, "Loss",
+      "A loss of the library: a function of (output, target), the mean over a batch.\n\n>>> import varve as vv\n>>> "
+      "from varve import train\n>>> train.mse.name, train.mse(vv.ones(2), vv.zeros(2)).item()\n('mse', 1.0)")
       .def_ro("name", &Loss::name)
       .def_ro("of_input", &Loss::of_input)
       .def("__call__",
@@ -186,9 +197,13 @@ void bind_losses_and_metrics(nb::module_& m) {
            })
       .def("__repr__", [](const Loss& loss) { return "<varve loss " + loss.name + ">"; });
   m.def("smoothed_cross_entropy", &smoothed_cross_entropy, "smoothing"_a,
-        "Cross-entropy with a share of each target spread over all classes.");
-  m.def("loss_by_name", &loss_by_name, "name"_a, "A loss of the library.");
-  nb::class_<Metric>(m, "Metric", "What is measured beside the loss: sums of each batch, and the value of all of them.")
+        "Cross-entropy with a share of each target spread over all classes.\n\n>>> from varve import train\n>>> "
+        "train.smoothed_cross_entropy(0.1).name\n'smoothed_cross_entropy'");
+  m.def("loss_by_name", &loss_by_name, "name"_a,
+        "A loss of the library.\n\n>>> from varve import train\n>>> train.loss_by_name('huber')\n<varve loss huber>");
+  nb::class_<Metric>(m, "Metric",
+                     "What is measured beside the loss: sums of each batch, and the value of all of them.\n\n>>> from "
+                     "varve import train\n>>> train.accuracy.name, train.accuracy.higher_is_better\n('accuracy', True)")
       .def_ro("name", &Metric::name)
       .def_ro("higher_is_better", &Metric::higher_is_better)
       .def("sums",
@@ -198,13 +213,20 @@ void bind_losses_and_metrics(nb::module_& m) {
            })
       .def("value", [](const Metric& metric, const std::vector<double>& sums) { return metric.value(sums); })
       .def("__repr__", [](const Metric& metric) { return "<varve metric " + metric.name + ">"; });
-  m.def("metric_by_name", &metric_by_name, "name"_a, "A metric of the library: \"accuracy\", \"top5\", \"f1\" …");
-  m.def("top_k_accuracy", &top_k_accuracy, "k"_a = 5, "Whether the true class is among the k likeliest.");
-  m.def("confusion", &confusion, "classes"_a, "The matrix of true and predicted classes; its value is the accuracy.");
+  m.def("metric_by_name", &metric_by_name, "name"_a,
+        "A metric of the library.\n\n>>> from varve import train\n>>> train.metric_by_name('f1')\n<varve metric f1>");
+  m.def("top_k_accuracy", &top_k_accuracy, "k"_a = 5,
+        "Whether the true class is among the k likeliest.\n\n>>> from varve import train\n>>> "
+        "train.top_k_accuracy(3).name\n'top3'");
+  m.def("confusion", &confusion, "classes"_a,
+        "The matrix of true and predicted classes; its value is the accuracy.\n\n>>> from varve import train\n>>> "
+        "train.confusion(10).name\n'confusion'");
   m.def(
       "area_under_curve",
       [](const std::vector<double>& scores, const std::vector<int>& labels) { return auc(scores, labels); }, "scores"_a,
-      "labels"_a, "Area under the ROC curve of all predictions at once, exact.");
+      "labels"_a,
+      "Area under the ROC curve of all predictions at once, exact.\n\n>>> from varve import train\n>>> "
+      "train.area_under_curve([0.1, 0.4, 0.9], [0, 0, 1])\n1.0");
   m.def("_class_scores", [](const std::vector<double>& counts, std::int64_t classes) {
     nb::list all;
     for (const ClassScores& each : class_scores(counts, classes))
@@ -214,7 +236,11 @@ void bind_losses_and_metrics(nb::module_& m) {
 }
 
 void bind_callbacks(nb::module_& m) {
-  nb::class_<SessionView>(m, "Session", "The run, as callbacks see it while they are called.")
+  nb::class_<SessionView>(
+      m, "Session",
+      "The run, as callbacks see it while they are called.\n\n>>> import numpy\n>>> from varve import nn, train\n>>> "
+      "x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = nn.Sequential(nn.Dense(2))\n>>> _ = "
+      "model.fit(x, y, callbacks=[lambda session: print(session.epoch, session.step)], verbosity=\"quiet\")\n1 1")
       .def_prop_ro("model", [](const SessionView& s) { return nb::find(s.get().model()); })
       .def_prop_ro("optimizer", [](const SessionView& s) { return s.get().optimizer(); })
       .def_prop_ro("history", [](const SessionView& s) { return s.get().history(); })
@@ -234,7 +260,11 @@ void bind_callbacks(nb::module_& m) {
   nb::class_<Callback, PythonCallback>(
       m, "Callback",
       "Subclasses override begin, step_end, epoch_end and end, which are called with the session. With a name(), what "
-      "state() gives (numbers) is kept in checkpoints, and restore(state) gets it back when a run is resumed.")
+      "state() gives (numbers) is kept in checkpoints, and restore(state) gets it back when a run is resumed.\n\n>>> "
+      "import numpy\n>>> from varve import nn, train\n>>> x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % "
+      "2\n>>> model = nn.Sequential(nn.Dense(2))\n>>> class Stop(train.Callback):\n...     def epoch_end(self, "
+      "session):\n...         session.stop(\"enough\")\n>>> model.fit(x, y, epochs=9, callbacks=[Stop()], "
+      "verbosity=\"quiet\").stopped\n'enough'")
       .def(nb::init<>())
       .def(
           "begin", [](Callback&, const SessionView&) {}, "session"_a)
@@ -254,17 +284,36 @@ void bind_callbacks(nb::module_& m) {
         return early_stopping({patience, least_gain, monitor});
       },
       "patience"_a = 5, "least_gain"_a = 0.0, "monitor"_a = "",
-      "Ends a run after so many epochs without a better value.");
-  m.def("csv_log", &csv_log, "path"_a, "Writes the table of epochs to a file, anew after each.");
-  m.def("tensorboard", &tensorboard, "folder"_a = "", "Writes event files; unless named, into the run's folder.");
+      "Ends a run after so many epochs without a better value.\n\n>>> import numpy\n>>> from varve import nn, "
+      "train\n>>> x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = "
+      "nn.Sequential(nn.Dense(2))\n>>> _ = model.fit(x, y, epochs=3, callbacks=[train.early_stopping(patience=2)], "
+      "verbosity=\"quiet\")");
+  m.def("csv_log", &csv_log, "path"_a,
+        "Writes the table of epochs to a file, anew after each.\n\n>>> import tempfile\n>>> import numpy\n>>> from "
+        "varve import nn, train\n>>> x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = "
+        "nn.Sequential(nn.Dense(2))\n>>> path = tempfile.mkdtemp() + \"/log.csv\"\n>>> _ = model.fit(x, y, "
+        "callbacks=[train.csv_log(path)], verbosity=\"quiet\")\n>>> open(path).readline().split(\",\")[0]\n'epoch'");
+  m.def("tensorboard", &tensorboard, "folder"_a = "",
+        "Writes event files; unless named, into the run's folder.\n\n>>> import os, tempfile\n>>> import numpy\n>>> "
+        "from varve import nn, train\n>>> x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = "
+        "nn.Sequential(nn.Dense(2))\n>>> folder = tempfile.mkdtemp()\n>>> _ = model.fit(x, y, "
+        "callbacks=[train.tensorboard(folder)], verbosity=\"quiet\")\n>>> len(os.listdir(folder))\n1");
   m.def(
       "each_epoch",
       [](std::function<void(std::shared_ptr<SessionView>)> f) { return each_epoch(of_session(std::move(f))); },
-      "function"_a, "Calls a function with the session after each epoch.");
+      "function"_a,
+      "Calls a function with the session after each epoch.\n\n>>> import numpy\n>>> from varve import nn, train\n>>> "
+      "x, y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = nn.Sequential(nn.Dense(2))\n>>> seen = "
+      "[]\n>>> _ = model.fit(x, y, epochs=2, callbacks=[train.each_epoch(lambda s: seen.append(s.epoch))], "
+      "verbosity=\"quiet\")\n>>> seen\n[1, 2]");
   m.def(
       "each_step",
       [](std::function<void(std::shared_ptr<SessionView>)> f) { return each_step(of_session(std::move(f))); },
-      "function"_a, "Calls a function with the session after each step.");
+      "function"_a,
+      "Calls a function with the session after each step.\n\n>>> import numpy\n>>> from varve import nn, train\n>>> x, "
+      "y = numpy.eye(8, dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = nn.Sequential(nn.Dense(2))\n>>> seen = "
+      "[]\n>>> _ = model.fit(x, y, batch=4, callbacks=[train.each_step(lambda s: seen.append(s.step))], "
+      "verbosity=\"quiet\")\n>>> seen\n[1, 2]");
 }
 
 }  // namespace
@@ -307,7 +356,12 @@ void bind_train(nb::module_& m) {
       .value("bar", Verbosity::bar)
       .value("lines", Verbosity::lines)
       .value("quiet", Verbosity::quiet);
-  nb::class_<History>(m, "History", "What a run has done.")
+  nb::class_<History>(
+      m, "History",
+      "What a run has done.\n\n>>> import numpy\n>>> from varve import nn, train\n>>> x, y = numpy.eye(8, "
+      "dtype=\"float32\"), numpy.arange(8) % 2\n>>> model = nn.Sequential(nn.Dense(2))\n>>> history = model.fit(x, y, "
+      "epochs=2, verbosity=\"quiet\")\n>>> len(history.epochs), history.monitor, sorted(history.epochs[0])\n(2, "
+      "'accuracy', ['accuracy', 'epoch', 'loss', 'rate', 'seconds'])")
       .def_prop_ro(
           "epochs",
           [](const History& h) {

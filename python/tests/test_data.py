@@ -60,6 +60,8 @@ def test_what_is_no_data_is_refused_with_what_would_be(arrays):
         data.dataset({"a": x, "b": x, "c": y})
     with pytest.raises(TypeError, match="__len__"):
         data.dataset(7)
+    with pytest.raises(TypeError, match="no targets"):
+        data.dataset(x)
     with pytest.raises(ValueError, match="sample 0 is not a pair .* but a tuple of 3"):
         data.dataset([(1, 2, 3)])
     with pytest.raises(ValueError, match="no samples"):

@@ -1,6 +1,7 @@
 """fit, evaluate, predict and lr_find with all their options, callbacks, and whole runs."""
 
 import csv
+import doctest
 import inspect
 import traceback
 
@@ -108,6 +109,8 @@ def test_losses_are_names_objects_and_functions(pairs):
     of_input.of_input = True
     assert fitted(pairs, nn.Sequential(nn.Dense(4)), loss=of_input)[1].epochs[0]["loss"] > 0
     assert auto.lr_find(pairs, loss="reconstruction", steps=20).rates
+    alone = auto.fit(pairs[0], loss="reconstruction", validation=pairs[0], verbosity="quiet")
+    assert alone.epochs[0]["val_loss"] == auto.evaluate(pairs[0], loss=train.reconstruction)["loss"]
     with pytest.raises(ZeroDivisionError):
         small().fit(pairs, loss=lambda output, target: 1 / 0, verbosity="quiet")
     with pytest.raises(TypeError, match="loss: expected a name"):
@@ -287,3 +290,24 @@ def test_whole_runs(tmp_path):
         train.load_config(tmp_path / "net.toml", epoch=7)
     with pytest.raises(ValueError, match="fnn-mnist"):
         train.load_config("fnn-minst")
+
+
+# ---- examples
+
+
+def public(module):
+    for name in module.__all__:
+        value = getattr(module, name)
+        if callable(value) and not isinstance(value, (train.Loss, train.Metric)):
+            yield name, value
+
+
+@pytest.mark.parametrize("module", [data, nn, train])
+def test_every_public_name_has_an_example_that_runs(module):
+    runner, parser, missing = doctest.DocTestRunner(), doctest.DocTestParser(), []
+    for name, value in public(module):
+        text = value.__doc__ or ""
+        if ">>>" not in text:
+            missing.append(name)
+        runner.run(parser.get_doctest(text, {}, f"{module.__name__}.{name}", None, None))
+    assert missing == [] and runner.failures == 0 and runner.tries > 30

@@ -360,6 +360,7 @@ def test_scopes_costs_and_profiles():
     profile = f.profile(vv.ones((16, 16)), repeats=3)
     assert any(row.origin == "outer.inner" for row in profile.rows)
     assert profile.total_ms > 0 and "matmul" in str(profile) and profile.chrome_trace().startswith("{")
+    assert profile._repr_html_().startswith("<pre>")
     assert vv.cost(vv.ones((4, 8)).eval() @ vv.ones((8, 2)).eval()).flops == 2 * 4 * 8 * 2
     assert f.peak_bytes(vv.ones((16, 16))) >= 16 * 16 * 4
     scope = vv.Scope("again")

@@ -1,12 +1,15 @@
 """No argument ends the process: every public function is called with what it does not expect."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 import varve
+import varve as vv
+from varve import nn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(varve.__file__)))
 CODE = r'''
@@ -193,3 +196,28 @@ except Exception as error:
     print("refused", "interpreter" in str(error), str(error)[-300:])
 """)
     assert done.stdout.startswith("refused True"), done.stdout + done.stderr[-2000:]
+
+
+def test_names_of_other_libraries_lead_to_ours():
+    from varve import _hints
+
+    for name in _hints.FUNCTIONS:
+        with pytest.raises(AttributeError, match=f"{name}.*Use "):
+            getattr(vv, name)
+    for name in _hints.METHODS:
+        with pytest.raises(AttributeError, match=f"{name}.*Use "):
+            getattr(vv.ones(2), name)
+    for hint in [*_hints.FUNCTIONS.values(), *_hints.METHODS.values()]:
+        for used in re.findall(r"varve\.(\w+)", hint):
+            assert hasattr(vv, used), hint
+    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+        vv.ones(2).nothing
+    assert not hasattr(vv, "nothing") and vv.Variable([2.5]).item() == 2.5
+
+
+def test_fit_names_the_option_that_is_wrong():
+    x = vv.ones((4, 2))
+    for option, value in [("epochs", "3"), ("batch", 2.5), ("seed", None)]:
+        with pytest.raises(TypeError, match=f"fit: {option} cannot be"):
+            nn.Sequential(nn.Dense(2)).fit(x, vv.zeros(4, "i32"), verbosity="quiet", **{option: value})
+    assert len(nn.Sequential([nn.Dense(2), nn.Dense(3)])) == 2

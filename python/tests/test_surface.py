@@ -42,6 +42,17 @@ def test_every_layer_optimiser_schedule_data_set_and_network_is_here():
         assert callable(getattr(zoo, entry.name.replace("-", "_").replace(".", "_")))
 
 
+def test_the_names_of_the_package_are_its_own():
+    assert {"tensor", "grad", "compile", "nn", "info", "__version__"} <= set(dir(vv))
+    assert not {"annotations", "TYPE_CHECKING", "List", "Any", "functools"} & set(dir(vv))
+    assert not [name for name in dir(vv) if name.startswith("_") and not name.startswith("__")]
+    for module in (vv, optim, zoo):
+        assert len(set(module.__all__)) == len(module.__all__)
+        assert all(hasattr(module, name) for name in module.__all__)
+    assert not hasattr(vv, "Module") and not hasattr(vv, "Dataset")  # varve.nn and varve.data have them
+    assert vv.info()["version"] == vv.__version__ and "matmul" in vv.__doc__
+
+
 def test_import_needs_no_numpy():
     code = "import sys, varve; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -44,7 +44,8 @@ from ._core import *
 from ._core import __version__
 from . import _tensor
 from ._create import arange, asarray, from_dlpack, load, load_metadata, save
-from ._functions import Compiled, checkpoint, compile, custom_vjp, grad, gradients, scan, value_and_grad, vjp
+from ._compiled import Compiled, compile
+from ._functions import checkpoint, custom_vjp, grad, gradients, scan, value_and_grad, vjp
 from ._own import add_kernel, define, elementwise
 from . import data, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict
@@ -83,3 +84,11 @@ def info() -> Dict[str, Any]:
 
 def __dir__() -> List[str]:
     return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})
+
+
+if not TYPE_CHECKING:  # a checker must see what is there
+
+    def __getattr__(name):
+        from ._hints import FUNCTIONS, missing
+
+        raise missing("varve", name, FUNCTIONS)

@@ -101,7 +101,12 @@ def apply(self: _core.Module, function: Callable[[_core.Module], Any]) -> _core.
 
 
 class Loaded(NamedTuple):
-    """What a partial load left alone."""
+    """What a partial load left alone.
+
+    >>> from varve import nn
+    >>> nn.Loaded(missing=["0.bias"], unexpected=[]).missing
+    ['0.bias']
+    """
 
     missing: List[str]
     unexpected: List[str]
@@ -157,7 +162,9 @@ def _tensor(name: str, value: Any) -> Tensor:
         raise Error(f"load_state_dict: '{name}' is no tensor but a {type(value).__name__}.") from error
 
 
-def save(self: _core.Module, path: Any, dtype: Any = "f32", layout: str = "varve", metadata: Optional[Mapping[str, str]] = None) -> None:
+def save(
+    self: _core.Module, path: Any, dtype: Any = "f32", layout: str = "varve", metadata: Optional[Mapping[str, str]] = None
+) -> None:
     """Weights and statistics as a safetensors file; dtype: f32, f16 or bf16.
 
     >>> import tempfile, pathlib
@@ -187,7 +194,12 @@ def load(self: _core.Module, path: Any, layout: str = "varve", strict: bool = Tr
 
 
 class Hook:
-    """A forward hook that can be removed; in a `with` block it is, at its end."""
+    """A forward hook that can be removed; in a `with` block it is, at its end.
+
+    >>> from varve import nn
+    >>> hook = nn.Dense(3).register_forward_hook(lambda module, x, y: None)
+    >>> hook.remove()
+    """
 
     def __init__(self, module: _core.Module, number: int) -> None:
         self._module, self._number = weakref.ref(module), number
@@ -271,8 +283,8 @@ def _reduce(self: _core.Module) -> Any:
         return _new_module, (type(self),), (dict(self.__dict__), own, buffers, self.input)
     if self not in _recipes:
         raise TypeError(
-            f"a {self.kind()} that is part of a network of the library cannot be copied by itself: copy the whole network, or its "
-            "state_dict()"
+            f"a {self.kind()} that is part of a network of the library cannot be copied by itself: copy the whole network, or "
+            "its state_dict()"
         )
     maker, args, options = _recipes[self]
     return _remade, (maker, args, options, self.input, _values(self))

@@ -28,7 +28,8 @@ def summary_html(summary: Any) -> str:
     ]  # fmt: skip
     foot = (
         f"<p>{summary.parameters:,} parameters, {summary.trainable:,} of them trained, {_core.bytes(summary.parameter_bytes)}; "
-        f"{summary.flops:.3g} FLOPs in a forward pass of {summary.batch}; {_core.bytes(summary.peak_bytes)} at most in a training step</p>"
+        f"{summary.flops:.3g} FLOPs in a forward pass of {summary.batch}; {_core.bytes(summary.peak_bytes)} at most in a training "
+        "step</p>"
     )
     return _table(["layer", "kind", "output", "parameters", "FLOPs"], rows) + foot
 
@@ -52,7 +53,8 @@ def history_html(history: Any) -> str:
     names = ["epoch"] + [name for name in epochs[-1] if name not in ("epoch", "seconds", "rate")] + ["rate", "seconds"]
     rows = [[f"{epoch.get(name, float('nan')):.5g}" for name in names] for epoch in shown]
     note = "" if len(shown) == len(epochs) else f"<p>the last {len(shown)} of {len(epochs)} epochs</p>"
-    best = f"<p>best: {html.escape(history.monitor)} {history.best:.5g} in epoch {history.best_epoch}</p>" if history.best_epoch else ""
+    best = f"<p>best: {html.escape(history.monitor)} {history.best:.5g} in epoch {history.best_epoch}</p>"
+    best = best if history.best_epoch else ""
     ended = f"<p>ended early: {html.escape(history.stopped)}</p>" if history.stopped else ""
     return _charts(history.curves()) + note + _table(names, rows) + best + ended
 

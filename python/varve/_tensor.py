@@ -203,6 +203,24 @@ def _install_on_both(cls: Any) -> None:
     cls._repr_html_ = html_of_tensor
 
 
+def _no_attribute(self: Tensor, name: str) -> Any:
+    if name.startswith("__"):  # NumPy asks for several
+        raise AttributeError(name)
+    from ._hints import METHODS, missing
+
+    raise missing("a varve.Tensor", name, METHODS)
+
+
+def _item(self: Variable) -> Any:
+    """The one element, as a Python number.
+
+    >>> import varve as vv
+    >>> vv.Variable([2.5]).item()
+    2.5
+    """
+    return self.value().item()
+
+
 def _install() -> None:
     _install_on_both(Tensor)
     _install_on_both(Variable)
@@ -224,12 +242,14 @@ def _install() -> None:
     tensor.__repr__ = lambda self: f"tensor({self._text()}, {self.dtype.name})"
     tensor.__str__ = lambda self: self._text()
     tensor.__format__ = _format
+    tensor.__getattr__ = _no_attribute
     variable: Any = Variable
     variable.__repr__ = lambda self: f"Variable({self.name!r}, {list(self.shape)}, {self.dtype.name})"
     variable.__reduce__ = lambda self: (Variable, (self.value(), self.name, self.trainable))
     variable.__len__ = lambda self: len(self.value())
     variable.__float__ = lambda self: float(self.value())
     variable.numpy = numpy_of
+    variable.item = _item
     dtype: Any = DType
     dtype.__str__ = lambda self: self.name.rstrip("_")
     dtype.__repr__ = lambda self: f"varve.{self.name}"

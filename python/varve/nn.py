@@ -15,10 +15,8 @@ in lists and dicts.
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 
@@ -26,10 +24,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._layer_table import *  # what the library's table makes
 
-from ._core import Error, Summary, SummaryRow, Tensor, Variable
-from ._modules import Hook, Loaded, named_children, remember
-
-_SPELLED = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
+from ._core import Summary, SummaryRow, Tensor, Variable
+from ._layers import SPELLED as _SPELLED
+from ._layers import layer_classes
+from ._modules import Hook, Loaded, remember
 
 Initial = Union[str, Callable[..., Any], Tensor, Any]
 
@@ -82,7 +80,7 @@ class Module(_core.Module):
             value = ModuleDict(value)
         part = isinstance(value, (_core.Module, Variable))
         if part and "_registers" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__}: call super().__init__() before attributes that are layers or parameters")
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before attributes are layers or parameters")
         if isinstance(value, _core.Module):
             self._add_child(name, value)
         elif isinstance(value, Variable):
@@ -125,6 +123,10 @@ class Module(_core.Module):
 
 def _takes_train(function: Callable[..., Any]) -> bool:
     """Whether a function of x takes the mode as well."""
+    if hasattr(function, "__nb_signature__"):  # one of ours, which Python 3.13 takes for a function of any arguments
+        return False
+    import inspect
+
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a function of C
@@ -256,6 +258,8 @@ class Sequential(_core._Sequential):
 
     def __init__(self, *layers: Any, **named: Any) -> None:
         super().__init__([])
+        if len(layers) == 1 and isinstance(layers[0], (list, tuple)):  # as Keras has it
+            layers = tuple(layers[0])
         for layer in layers:
             self.push(layer)
         for name, layer in named.items():
@@ -415,93 +419,10 @@ def load_network(path: Any) -> _core.Module:
         return network(file.read(), str(path))
 
 
-# ---- layers of the library's table
-
-
-def _toml(value: Any) -> str:
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)) and getattr(value, "shape", None) == ():
-        value = value.item()  # a number of NumPy
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
-    raise TypeError(f"a layer's option cannot be a {type(value).__name__}")
-
-
-def _own(options: Dict[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]:
-    """Options as text, and apart from them the initialisers and activations that are no names."""
-    plain, initializers, activations = {}, {}, {}
-    for key, value in options.items():
-        if key.endswith("_init") and not isinstance(value, (str, dict)):
-            plain[key], initializers[f"own_{key}"] = f"own_{key}", value
-        elif callable(value) and not isinstance(value, type):
-            name = getattr(value, "__name__", "own")
-            if name in _core._activations() and getattr(_core, name, None) is value:
-                plain[key] = name  # varve.relu is "relu", and starts weights accordingly
-            else:
-                name = name if name.isidentifier() and name not in _core._activations() else "own"
-                plain[key], activations[name] = name, value
-        else:
-            plain[key] = value
-    return plain, initializers, activations
-
-
-class _LayerType(type):
-    """Makes layers of the library's table; `isinstance(layer, nn.Dense)` asks for their kind."""
-
-    def __call__(cls, *args: Any, **options: Any) -> _core.Module:
-        keys = [key for key, _, _, _ in cls._keys]  # type: ignore[attr-defined]
-        if len(args) > len(keys):
-            raise TypeError(f"{cls.__name__}() takes at most {len(keys)} options, got {len(args)}")
-        given = dict(zip(keys, args))
-        for key, value in options.items():
-            if key in given:
-                raise TypeError(f"{cls.__name__}() got two values for '{key}'")
-            given[key] = value
-        given = {key: value for key, value in given.items() if value is not None}
-        plain, initializers, activations = _own(given)
-        text = f"input = [1]\n[[layer]]\n{cls._name} = {_toml(plain)}\n"  # type: ignore[attr-defined]
-        try:
-            layer = _core._layer(text, f"nn.{cls.__name__}", initializers, activations)
-        except Error as error:  # it names a place in the text, which nobody wrote
-            raise Error(re.sub(r"^(nn\.\w+):\d+: \w+: ", r"\1: ", str(error))) from None
-        return remember(layer, cls, **given)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, _core.Module) and instance.kind() == cls._name  # type: ignore[attr-defined]
-
-
-_EXAMPLES = {
-    "out": "8", "name": '"relu"', "shape": "[2, 2]", "order": "[2, 1]", "groups": "2", "size": "1", "padding": "1",
-    "vocabulary": "100", "width": "8", "context": "16", "heads": "2",
-}  # fmt: skip
-
-
-def _layer_doc(python: str, name: str, doc: str, keys: Any) -> str:
-    lines = [doc, ""]
-    for key, kind, standard, text in keys:
-        lines.append(f"{key}: {kind}, {text}" + (f" (unless given: {standard})" if standard else ""))
-    required = ", ".join(f"{key}={_EXAMPLES[key]}" for key, _, standard, _ in keys if not standard)
-    kind = "relu" if name == "activation" else name
-    return "\n".join(lines + ["", ">>> from varve import nn", f">>> nn.{python}({required}).kind()", repr(kind)])
-
-
-def _layer_classes() -> List[str]:
-    names = []
-    for name, doc, keys in _core._layer_schemas():
-        python = _SPELLED.get(name) or "".join(part.capitalize() for part in name.split("_"))
-        if python in globals():
-            continue
-        text = _layer_doc(python, name, doc, keys)
-        globals()[python] = _LayerType(python, (), {"_name": name, "_keys": keys, "__doc__": text, "__module__": __name__})
-        names.append(python)
-    return names
-
-
-_layers = _layer_classes()
+_made = layer_classes(globals())
+globals().update(_made)
+_layers = list(_made)
+__all__ = [
+    "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
+    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "watch", *_layers,
+]  # fmt: skip

@@ -12,16 +12,18 @@ as `varve train` does; `load_run`, `runs` and `inspect_run` read the folders tha
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Union
 
 from . import _core
 from ._core import (
-    Callback, Config, Error, History, Loss, Metric, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel, area_under_curve,
-    config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, loss_by_name, make_network, metric_by_name,
+    Callback, Config, Error, History, Loss, Metric, NamedOptions, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel,
+    area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, loss_by_name, make_network, metric_by_name,
     network_input, smoothed_cross_entropy, tensorboard, top_k_accuracy,
 )  # fmt: skip
-from ._modules import in_python_words, remember
-from ._notebook import progress as _progress
+from ._modules import in_python_words
+from ._runs import (
+    as_callback, choose_network, inspect_run, is_run_folder, load_config, load_run, new_run_folder, prepare, run, runs,
+)  # fmt: skip
 from .data import Dataset, dataset, unexpected, use_processes
 
 cross_entropy, binary_cross_entropy = loss_by_name("cross_entropy"), loss_by_name("binary_cross_entropy")
@@ -46,7 +48,12 @@ class Progress(NamedTuple):
     epochs: float
 
 
-def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str]) -> Dataset:
+def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str], loss: Any = None) -> Dataset:
+    of_input = loss == "reconstruction" or bool(getattr(loss, "of_input", False))
+    if of_input and y is None and hasattr(x, "shape"):
+        import numpy
+
+        y = numpy.zeros(len(x), "int32")  # an autoencoder's target is its input
     samples = dataset(x, y)
     if processes:
         use_processes(samples, workers, processes)
@@ -133,19 +140,21 @@ def fit(
         loss=loss, epochs=epochs, batch=batch, validation_share=validation_share, metrics=metrics, monitor=monitor, run=str(run),
         seed=seed, resume=resume, overwrite=overwrite, save_seconds=save_seconds, save_steps=save_steps, accumulate=accumulate,
         average=average, precision=precision, mixup=mixup, drop_last=drop_last, workers=workers, check_layers=check_layers,
-        callbacks=[_callback(each) for each in callbacks], config=config,
+        callbacks=[as_callback(each) for each in callbacks], config=config,
     )  # fmt: skip
     if optimizer is not None:
         options["optimizer"] = _optimizer(optimizer)
     if schedule is not None:
         options["schedule"] = _schedule(schedule)
     if validation is not None:
-        options["validation"] = _samples(validation, None, workers, processes)
-    options["verbosity"], sink = _progress(verbosity)
+        options["validation"] = _samples(validation, None, workers, processes, loss)
+    from ._notebook import progress as shown  # not before: it takes time to import
+
+    options["verbosity"], sink = shown(verbosity)
     if progress is not None or sink is not None:
         options["progress"] = progress or sink
     try:
-        history, raised = _core._fit(model, _samples(x, y, workers, processes), options)
+        history, raised = _core._fit(model, _samples(x, y, workers, processes, loss), options)
     except Error as error:
         if "= true" not in str(error):
             raise
@@ -156,17 +165,7 @@ def fit(
     return history
 
 
-def _callback(value: Any) -> Any:
-    if isinstance(value, Callback):
-        return value
-    if isinstance(value, type) or not callable(value):
-        raise TypeError(f"callbacks: expected instances of train.Callback, or functions of the session, got {value!r}")
-    return each_epoch(value)
-
-
-import inspect as _inspect  # noqa: E402
-
-FIT_OPTIONS = [name for name, p in _inspect.signature(fit).parameters.items() if p.kind == p.KEYWORD_ONLY]
+FIT_OPTIONS = list(fit.__kwdefaults__)
 
 
 class Score(Dict[str, float]):
@@ -188,7 +187,7 @@ class Score(Dict[str, float]):
     def by_class(self) -> List[Dict[str, float]]:
         """Precision, recall, F1 and support of each class."""
         names = ("precision", "recall", "f1", "support")
-        return [dict(zip(names, each)) for each in _core._class_scores(self.counts, len(self.confusion))] if self.counts else []
+        return [dict(zip(names, each)) for each in _core._class_scores(self.counts, len(self.confusion))]
 
     def _repr_html_(self) -> str:
         from ._notebook import _table
@@ -219,13 +218,19 @@ def evaluate(
     >>> sorted(score), sum(map(sum, score.confusion))
     (['accuracy', 'loss'], 6.0)
     """
-    samples = _samples(x, y, workers, processes)
+    samples = _samples(x, y, workers, processes, loss)
     values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers)
     return Score(values, counts, samples.classes, seconds)
 
 
 def predict(
-    model: _core.Module, x: Any, *, batch: int = 256, precision: str = "f32", workers: int = 1, processes: Union[bool, str] = False
+    model: _core.Module,
+    x: Any,
+    *,
+    batch: int = 256,
+    precision: str = "f32",
+    workers: int = 1,
+    processes: Union[bool, str] = False,
 ) -> Tensor:
     """A model's outputs for a data set, or for the rows of an array, in order.
 
@@ -280,7 +285,7 @@ def lr_find(
     >>> len(found.rates) == len(found.losses)
     True
     """
-    samples = _samples(x, y, workers, processes)
+    samples = _samples(x, y, workers, processes, loss)
     chosen = _optimizer(optimizer or "adam")
     return RateFinder(*_core._find_rate(model, samples, loss, chosen, batch, start, stop, steps, seed, precision, workers))
 
@@ -335,143 +340,6 @@ def worst(model: _core.Module, x: Any, y: Any = None, *, loss: Any = "cross_entr
     return WorstSamples(WorstSample(*each) for each in _core._worst_samples(model, samples, loss))
 
 
-# ---- whole runs
-
-
-def _override(key: str, value: Any) -> str:
-    from .nn import _toml
-
-    return f"{key}={_toml(value)}"
-
-
-def load_config(name_or_path: Any, *overrides: str, **options: Any) -> Config:
-    """The configuration of a network file, of a run's folder or of a network of the zoo, with changes: "optimizer.rate=1e-3",
-    or as keywords: `load_config("fnn-mnist", epochs=3, batch=64)`.
-
-    >>> from varve import train
-    >>> train.load_config("fnn-mnist", "rate=0.01", epochs=3).epochs
-    3
-    """
-    return _core._load_config(str(name_or_path), list(overrides) + [_override(key, value) for key, value in options.items()])
-
-
-def prepare(config: Any, *, download: bool = True, quiet: bool = False) -> Prepared:
-    """The data and the built model of a configuration, as `run` would train them.
-
-    >>> from varve import train
-    >>> config = train.load_config("fnn-mnist", "data.train=100", "data.test=20", data="digits")
-    >>> train.prepare(config).model.built
-    True
-    """
-    return _core._prepare(config if isinstance(config, Config) else load_config(config), download, quiet)
-
-
-def run(
-    config: Any,
-    *overrides: str,
-    folder: Union[str, "os.PathLike[str]"] = "",
-    resume: bool = False,
-    verbosity: str = "auto",
-    download: bool = True,
-    callbacks: Sequence[Any] = (),
-    **options: Any,
-) -> RunResult:
-    """Trains a network file, a network of the zoo or a `Config`, tests it and keeps it in a folder, as `varve train` does.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> result = train.run("fnn-mnist", "data.train=200", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
-    >>> len(result.history.epochs), sorted(result.test)
-    (1, ['accuracy', 'loss'])
-    """
-    chosen = config if isinstance(config, Config) else load_config(config, *overrides, **options)
-    if isinstance(config, Config) and (overrides or options):
-        chosen = config_from_toml(config.toml(), config.name, list(overrides) + [_override(k, v) for k, v in options.items()])
-    how, sink = _progress(verbosity)
-    result, raised = _core._run(chosen, str(folder), resume, how, sink, download, [_callback(each) for each in callbacks])
-    if raised is not None:
-        raised.history = result.history
-        raise raised
-    return result
-
-
-def choose_network(*overrides: str, download: bool = True, **options: Any) -> Tuple[Config, str]:
-    """A small network for data that nobody named one for, and which it is: `choose_network(data="csv:flats.csv")`.
-
-    >>> from varve import train
-    >>> config, what = train.choose_network("data.train=100", "data.test=20", data="digits")
-    >>> config.data
-    'digits'
-    """
-    return _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
-
-
-def load_run(folder: Any, last: bool = False) -> TrainedModel:
-    """A trained model from its run's folder, with its best (or last) weights: `.model`, `.classes`, `.config` …
-
-    The folder is one of `run` or of `varve train`, which keep the network's text. Of a `fit` with a model of your own, make the
-    model and `model.load(folder)`.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> result = train.run("fnn-mnist", "data.train=100", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
-    >>> train.load_run(result.folder).model.built
-    True
-    """
-    trained = _core._load_run(str(folder), last)
-    trained._kept = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
-    return trained
-
-
-def _of_text(text: str, name: str) -> Any:
-    return make_network(config_from_toml(text, name))
-
-
-def runs(folder: Any = "runs") -> List[RunInfo]:
-    """The runs inside a folder, by name and number.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> train.runs(tempfile.mkdtemp())
-    []
-    """
-    return [_core._inspect_run(each) for each in _core._run_folders(str(folder))]
-
-
-def inspect_run(folder: Any) -> RunInfo:
-    """A run's folder, looked at without its weights: state, history, configuration, scores.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> result = train.run("fnn-mnist", "data.train=100", "data.test=50", data="digits", epochs=1, runs=tempfile.mkdtemp(), verbosity="quiet")
-    >>> train.inspect_run(result.folder).state
-    'finished'
-    """
-    return _core._inspect_run(str(folder))
-
-
-def is_run_folder(folder: Any) -> bool:
-    """Whether a folder has a configuration and a checkpoint.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> train.is_run_folder(tempfile.mkdtemp())
-    False
-    """
-    return bool(_core._is_run_folder(str(folder)))
-
-
-def new_run_folder(base: Any, name: str) -> str:
-    """A folder base/name-1, -2, …: made, empty.
-
-    >>> import tempfile
-    >>> from varve import train
-    >>> train.new_run_folder(tempfile.mkdtemp(), "digits").endswith("digits-1")
-    True
-    """
-    return str(_core._new_run_folder(str(base), name))
-
-
 def _history_html(self: History) -> str:
     from ._notebook import history_html
 
@@ -483,6 +351,15 @@ def _history_repr(self: History) -> str:
     return f"<varve history, {len(self.epochs)} epochs{best}>"
 
 
+__all__ = [
+    "Callback", "Config", "FIT_OPTIONS", "History", "Loss", "Metric", "NamedOptions", "Prepared", "Progress", "RateFinder",
+    "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "accuracy", "area_under_curve", "auc",
+    "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "cross_entropy", "csv_log",
+    "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
+    "load_run", "loss_by_name", "lr_find", "mae", "make_network", "mean_absolute_error", "metric_by_name", "mse",
+    "network_input", "new_run_folder", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",
+    "runs", "smoothed_cross_entropy", "tensorboard", "top_k_accuracy", "worst",
+]  # fmt: skip
 History._repr_html_ = _history_html  # type: ignore[attr-defined]
 History.__repr__ = _history_repr  # type: ignore[method-assign]
 for _function in (fit, evaluate, predict, lr_find):
