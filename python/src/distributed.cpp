@@ -50,8 +50,7 @@ void bind_collectives(nb::module_& m) {
 
 }  // namespace
 
-void bind_distributed(nb::module_& parent) {
-  nb::module_ m = parent.def_submodule("_distributed");
+void bind_distributed(nb::module_& m) {
   bind_collectives(m);
   m.def("rank", &dist::rank, "This process among those of the job: 0 to size() - 1.\n\n>>> distributed.rank()\n0");
   m.def("size", &dist::size, "How many processes train together; 1: this one alone.\n\n>>> distributed.size()\n1");
@@ -80,7 +79,8 @@ void bind_distributed(nb::module_& parent) {
       },
       "x"_a, "to"_a, "tag"_a = 0, nb::sig("def send(x: TensorLike, to: int, tag: int = 0) -> None"),
       "A message to another rank; it takes it with recv.\n\n"
-      ">>> try:\n...     distributed.send(vv.ones(2), to=1)\n... except vv.Error as error:\n...     print(\"another rank\" in "
+      ">>> try:\n...     distributed.send(vv.ones(2), to=1)\n... except vv.Error as error:\n...     print(\"another "
+      "rank\" in "
       "str(error))\nTrue");
   m.def(
       "recv",
@@ -91,7 +91,8 @@ void bind_distributed(nb::module_& parent) {
       "shape"_a, "source"_a, "tag"_a = 0, "dtype"_a = f32,
       nb::sig("def recv(shape: Sequence[int], source: int, tag: int = 0, dtype: DTypeLike = f32) -> Tensor"),
       "A message from another rank, of this shape and type.\n\n"
-      ">>> try:\n...     distributed.recv((2,), source=1)\n... except vv.Error as error:\n...     print(\"another rank\" in "
+      ">>> try:\n...     distributed.recv((2,), source=1)\n... except vv.Error as error:\n...     print(\"another "
+      "rank\" in "
       "str(error))\nTrue");
   m.def(
       "rank_barrier", [] { unlocked([] { dist::rank_barrier(); }); },
@@ -112,8 +113,7 @@ void bind_distributed(nb::module_& parent) {
       "gather_text", [](const std::string& text) { return unlocked([&] { return dist::gather_text(text); }); },
       "text"_a, "A text of each rank, in order.\n\n>>> distributed.gather_text(\"here\")\n['here']");
   m.def(
-      "note",
-      [](const std::string& key, const std::string& value) { unlocked([&] { dist::note(key, value); }); },
+      "note", [](const std::string& key, const std::string& value) { unlocked([&] { dist::note(key, value); }); },
       "key"_a, "value"_a,
       "For the launcher: \"run\" is the folder that it goes on with.\n\n>>> distributed.note(\"run\", \"runs/a\")");
   m.def(
@@ -122,7 +122,8 @@ void bind_distributed(nb::module_& parent) {
         const dist::WireTime time = dist::wire_time();
         return std::pair(time.busy_seconds, time.waited_seconds);
       },
-      "Seconds that values were moving, and how many of them nothing was computed.\n\n>>> distributed.wire_time()\n(0.0, "
+      "Seconds that values were moving, and how many of them nothing was computed.\n\n>>> "
+      "distributed.wire_time()\n(0.0, "
       "0.0)");
   m.def(
       "launch",

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from ._core._distributed import (
+from ._core import (
     all_gather, all_max, all_mean, all_min, all_sum, broadcast, broadcast_variables, check_ranks, engine, gather_text, join, launch,
     local_rank, local_size, mean_gradients, note, rank, rank_barrier, recv, send, size, sum_scatter, wire_time,
 )  # fmt: skip

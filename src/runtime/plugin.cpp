@@ -47,7 +47,7 @@ std::vector<std::string> candidates(const Library& wanted) {
   for (const std::filesystem::path& file : {this_file(), std::filesystem::read_symlink("/proc/self/exe", error)}) {
     if (file.empty()) continue;
     for (const char* folder :
-         {".", "lib", "../lib", "../lib/x86_64-linux-gnu", "../varve_cuda13", "../../varve_cuda13"}) {
+         {".", "lib", "..", "../lib", "../lib/x86_64-linux-gnu", "../varve_cuda13", "../../varve_cuda13"}) {
       const std::string path = (file.parent_path() / folder / wanted.file).lexically_normal().string();
       if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
     }
