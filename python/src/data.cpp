@@ -112,6 +112,8 @@ class Batches {
 data::Info info_like(nb::handle like) {
   if (like.is_none()) return {};
   if (nb::isinstance<Dataset>(like)) return nb::cast<const Dataset&>(like).info();
+  if (!nb::isinstance<train::TrainedModel>(like))
+    throw nb::type_error("like: expected a data set, or a model from a run's folder");
   return nb::cast<const train::TrainedModel&>(like).info();
 }
 

@@ -86,23 +86,42 @@ bool flag_of(nb::handle object, const char* name, bool standard) {
   return nb::hasattr(object, name) ? nb::cast<bool>(object.attr(name)) : standard;
 }
 
+std::string type_of(nb::handle value) { return nb::cast<std::string>(nb::handle(value.type()).attr("__name__")); }
+
+// A function of (output, target) that gives a tensor.
+OfBatch of_batch(nb::handle function, const std::string& what) {
+  const auto call = nb::cast<std::function<nb::object(const Tensor&, const Tensor&)>>(function);
+  return [call, what](const Tensor& output, const Tensor& target) {
+    const nb::gil_scoped_acquire lock;
+    const nb::object given = call(output, target);
+    Tensor result;
+    if (!nb::try_cast<Tensor>(given, result))
+      throw nb::type_error((what + " returned a " + type_of(given) + "; expected a Tensor").c_str());
+    return result;
+  };
+}
+
 // An object with sums(output, target), a tensor of a fixed length, and value(sums) of all batches' sums together.
 Metric metric_of_sums(nb::handle object) {
-  return {name_of(object, "metric"), nb::cast<OfBatch>(object.attr("sums")),
+  const std::string name = name_of(object, "metric");
+  if (!PyCallable_Check(object.attr("sums").ptr()) || !PyCallable_Check(object.attr("value").ptr()))
+    throw nb::type_error(("metric " + name + ": sums and value must be functions").c_str());
+  return {name, of_batch(object.attr("sums"), "metric " + name + ": sums"),
           nb::cast<std::function<double(const std::vector<double>&)>>(object.attr("value")),
           flag_of(object, "higher_is_better", true)};
 }
 
 // A function of (output, target): a number, or one for each sample; their mean is the metric.
 Metric metric_of_function(nb::handle function) {
-  return {name_of(function, "metric"),
-          [each = nb::cast<OfBatch>(function)](const Tensor& output, const Tensor& target) {
-            const Tensor scores = each(output, target).to(f32);
-            const double samples = scores.rank() == 0 ? static_cast<double>(output.dim(0)) : scores.numel();
-            return stack({scores.rank() == 0 ? scores * samples : sum(scores), full({}, samples)});
-          },
-          [](const std::vector<double>& sums) { return sums[1] ? sums[0] / sums[1] : 0; },
-          flag_of(function, "higher_is_better", !nb::hasattr(function, "lower_is_better"))};
+  return {
+      name_of(function, "metric"),
+      [each = of_batch(function, "metric " + name_of(function, "metric"))](const Tensor& output, const Tensor& target) {
+        const Tensor scores = each(output, target).to(f32);
+        const double samples = scores.rank() == 0 ? static_cast<double>(output.dim(0)) : scores.numel();
+        return stack({scores.rank() == 0 ? scores * samples : sum(scores), full({}, samples)});
+      },
+      [](const std::vector<double>& sums) { return sums[1] ? sums[0] / sums[1] : 0; },
+      flag_of(function, "higher_is_better", !nb::hasattr(function, "lower_is_better"))};
 }
 
 Metric to_metric(nb::handle value) {
@@ -120,13 +139,16 @@ std::vector<Metric> to_metrics(nb::handle values) {
   std::vector<Metric> metrics;
   if (values.is_none()) return metrics;
   if (nb::isinstance<nb::str>(values)) return {to_metric(values)};
-  for (const nb::handle value : nb::cast<nb::sequence>(values)) metrics.push_back(to_metric(value));
+  if (!nb::isinstance<nb::sequence>(values)) return {to_metric(values)};
+  for (const nb::handle value : nb::borrow<nb::sequence>(values)) metrics.push_back(to_metric(value));
   return metrics;
 }
 
 // A schedule, or a function of (step, steps, epoch, epochs) that gives a factor of the rate.
 optim::Schedule to_schedule(nb::handle value) {
   if (nb::isinstance<optim::Schedule>(value)) return nb::cast<optim::Schedule>(value);
+  if (!PyCallable_Check(value.ptr()))
+    throw nb::type_error("schedule: expected a name, a schedule of varve.optim, or a function of train.Progress");
   using Factor = std::function<double(std::int64_t, std::int64_t, double, double)>;
   return {name_of(value, "own"),
           [f = nb::cast<Factor>(value), last = std::make_shared<double>(1)](const optim::Progress& p) {
@@ -157,7 +179,9 @@ FitOptions fit_options(const nb::dict& given) {
   if (given.contains("loss")) o.loss = to_loss(given["loss"]);
   if (given.contains("schedule")) o.schedule = to_schedule(given["schedule"]);
   if (given.contains("metrics")) o.metrics = to_metrics(given["metrics"]);
-  if (given.contains("precision")) o.precision = parse_precision(nb::cast<std::string>(given["precision"]));
+  std::string precision = "f32";
+  take("precision", precision);
+  o.precision = parse_precision(precision);
   if (given.contains("progress")) o.progress = to_sink(given["progress"]);
   take("optimizer", o.optimizer);
   take("epochs", o.epochs);
@@ -332,7 +356,7 @@ Loss to_loss(nb::handle value) {
   if (!PyCallable_Check(value.ptr()))
     throw nb::type_error("loss: expected a name, a loss of varve.train, or a function of (output, target)");
   return {name_of(value, "loss"),
-          [f = nb::cast<OfBatch>(value)](const Tensor& output, const Tensor& target) {
+          [f = of_batch(value, "loss " + name_of(value, "loss"))](const Tensor& output, const Tensor& target) {
             const Tensor loss = f(output, target);
             return loss.rank() == 0 ? loss : mean(loss);
           },

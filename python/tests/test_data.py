@@ -84,7 +84,7 @@ def test_tables():
 
 
 def test_tables_of_pandas():
-    pandas = pytest.importorskip("pandas", reason="an optional neighbour")
+    pandas = pytest.importorskip("pandas", reason="make test-neighbours installs it")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3, 4], "kind": pandas.Categorical(["x", "y"])})
     assert data.dataset(frame, "kind").classes == ["x", "y"]
     assert data.dataset(frame.drop(columns="kind"), "b")[1][0].tolist() == [2.0]
@@ -93,13 +93,13 @@ def test_tables_of_pandas():
 
 
 def test_tables_of_arrow():
-    pyarrow = pytest.importorskip("pyarrow", reason="an optional neighbour")
+    pyarrow = pytest.importorskip("pyarrow", reason="make test-neighbours installs it")
     table = pyarrow.table({"a": [1.0, 2.0], "b": [3, 4], "kind": ["x", "y"]})
     assert data.dataset(table, "kind").classes == ["x", "y"] and data.dataset(table, "kind")[1][0].tolist() == [2.0, 4.0]
 
 
 def test_datasets_of_torch(arrays):
-    torch = pytest.importorskip("torch", reason="heavy; run by a machine that has it")
+    torch = pytest.importorskip("torch", reason="make test-neighbours installs it")
     x, y = arrays
     whole = values(data.DataLoader((x, y), batch=16, seed=3))
     mapped = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
@@ -117,7 +117,7 @@ def test_datasets_of_torch(arrays):
 
 
 def test_a_loader_of_torch_may_fork_us():
-    torch = pytest.importorskip("torch", reason="heavy; run by a machine that has it")
+    torch = pytest.importorskip("torch", reason="make test-neighbours installs it")
 
     class UsesVarve(torch.utils.data.Dataset):
         weight = vv.normal((64, 64)).eval()

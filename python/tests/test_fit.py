@@ -63,6 +63,21 @@ def test_typing_errors_are_named(pairs):
         small().fit(pairs, callbacks=[train.Callback])
     with pytest.raises(ValueError, match="precision"):
         small().fit(pairs, precision="f17")
+    for name in ("epochs", "batch", "monitor", "seed", "optimizer", "precision", "workers", "save_seconds", "config"):
+        with pytest.raises(TypeError, match=f"fit: {name} cannot be .*object"):
+            small().fit(pairs, **{name: object()})
+    with pytest.raises(TypeError, match="schedule: expected"):
+        small().fit(pairs, schedule=3)
+    with pytest.raises(TypeError, match="loss <lambda> returned a NoneType; expected a Tensor"):
+        small().fit(pairs, loss=lambda output, target: None)
+    with pytest.raises(TypeError, match="metric half returned a float; expected a Tensor"):
+
+        def half(output, target):
+            return 0.5
+
+        small().fit(pairs, metrics=half, verbosity="quiet")
+    with pytest.raises(TypeError):
+        small().fit(pairs, schedule=lambda progress: None, verbosity="quiet")
 
 
 def test_the_options_do_what_they_say(pairs, tmp_path):

@@ -210,7 +210,7 @@ def test_state_of_numpy_torch_and_layouts(tmp_path):
 
 
 def test_state_of_torch():
-    torch = pytest.importorskip("torch", reason="heavy; run by a machine that has it")
+    torch = pytest.importorskip("torch", reason="make test-neighbours installs it")
     theirs = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
     ours = built(nn.Dense(3), nn.BatchNorm())
     ours.load_state_dict(theirs.state_dict(), layout="pytorch")

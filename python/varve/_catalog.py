@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _core
 from ._core import Dataset, Splits, TableEncoder, Tensor, Vocabulary
@@ -94,7 +94,7 @@ def _loader(name: str, doc: str) -> Callable[..., Splits]:
     return loader
 
 
-named = {}  # a function for each of the catalogue
+named: Dict[str, Callable[..., Splits]] = {}  # a function for each of the catalogue
 for _entry in catalog():
     if _entry.name.isidentifier():
         _example = f'\n\n    >>> from varve import data\n    >>> data.present("{_entry.name}") in (True, False)\n    True\n    '

@@ -118,9 +118,8 @@ class _Display:
         page = f'<pre style="line-height:1.3">{html.escape(text)}</pre>'
         content = {"text/plain": text, "text/html": page}
         if self._handle is None:
-            from IPython.display import display  # it is loaded: a kernel runs this
-
-            self._handle = display(content, raw=True, display_id=True)
+            display: Any = sys.modules["IPython"].display  # a kernel runs this
+            self._handle = display.display(content, raw=True, display_id=True)
         else:
             self._handle.update(content, raw=True)
 

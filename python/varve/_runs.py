@@ -74,6 +74,7 @@ def run(
     if raised is not None:
         raised.history = result.history
         raise raised
+    assert isinstance(result, RunResult)
     return result
 
 
@@ -85,7 +86,8 @@ def choose_network(*overrides: str, download: bool = True, **options: Any) -> Tu
     >>> config.data
     'digits'
     """
-    return _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
+    config, what = _core._choose_network(list(overrides) + [_override(key, value) for key, value in options.items()], download)
+    return config, what
 
 
 def load_run(folder: Any, last: bool = False) -> TrainedModel:
@@ -102,7 +104,8 @@ def load_run(folder: Any, last: bool = False) -> TrainedModel:
     True
     """
     trained = _core._load_run(str(folder), last)
-    trained._kept = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
+    made = remember(trained.model, _of_text, trained.config.toml(), trained.config.name)
+    setattr(trained, "_kept", made)  # the object that is remembered, and not another one for the same model
     return trained
 
 

@@ -194,8 +194,11 @@ def normalize(mean: Union[float, Sequence[float]], deviation: Union[float, Seque
     >>> data.normalize([0.5], [0.25]).name
     'normalize'
     """
-    numbers = [list(each) if isinstance(each, (list, tuple)) else [each] for each in (mean, deviation)]
-    return _core._normalize([float(m) for m in numbers[0]], [float(d) for d in numbers[1]])
+
+    def numbers(given: Any) -> List[float]:
+        return [float(each) for each in given] if hasattr(given, "__iter__") else [float(given)]
+
+    return _core._normalize(numbers(mean), numbers(deviation))
 
 
 def _map_samples(self: Dataset, function: Callable[[Any, Any], Any]) -> Dataset:
@@ -219,7 +222,8 @@ def _arrays(self: Dataset) -> Tuple[Tensor, Tensor]:
     >>> x.shape, y.shape
     ((10, 28, 28, 1), (10,))
     """
-    return self._whole()
+    x, y = self._whole()
+    return x, y
 
 
 def _getitem(self: Dataset, index: Any) -> Any:

@@ -165,7 +165,7 @@ def fit(
     return history
 
 
-FIT_OPTIONS = list(fit.__kwdefaults__)
+FIT_OPTIONS: List[str] = list(fit.__kwdefaults__ or {})
 
 
 class Score(Dict[str, float]):
@@ -298,7 +298,7 @@ class WorstSample(NamedTuple):
     'cat'
     """
 
-    index: int
+    sample: int
     loss: float
     truth: str
     predicted: str
@@ -353,7 +353,7 @@ def _history_repr(self: History) -> str:
 
 __all__ = [
     "Callback", "Config", "FIT_OPTIONS", "History", "Loss", "Metric", "NamedOptions", "Prepared", "Progress", "RateFinder",
-    "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "accuracy", "area_under_curve", "auc",
+    "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "WorstSamples", "accuracy", "area_under_curve", "auc",
     "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "cross_entropy", "csv_log",
     "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
     "load_run", "loss_by_name", "lr_find", "mae", "make_network", "mean_absolute_error", "metric_by_name", "mse",
