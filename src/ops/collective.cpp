@@ -82,24 +82,19 @@ const OpDef all_sum_op = define({.name = "all_sum",
                                  .gradient = all_sum_vjp,
                                  .cost = wire_cost,
                                  .in_place = {{0, 0}}});
-const OpDef all_max_op = define({.name = "all_max",
-                                 .doc = "The largest value over ranks, on every rank.",
-                                 .family = "collective",
-                                 .arity = 1,
-                                 .shape = number_type,
-                                 .gradient = extreme_vjp,
-                                 .cost = wire_cost,
-                                 .smooth = false,
-                                 .in_place = {{0, 0}}});
-const OpDef all_min_op = define({.name = "all_min",
-                                 .doc = "The smallest value over ranks, on every rank.",
-                                 .family = "collective",
-                                 .arity = 1,
-                                 .shape = number_type,
-                                 .gradient = extreme_vjp,
-                                 .cost = wire_cost,
-                                 .smooth = false,
-                                 .in_place = {{0, 0}}});
+OpDef define_extreme(const char* name, const char* doc) {
+  return define({.name = name,
+                 .doc = doc,
+                 .family = "collective",
+                 .arity = 1,
+                 .shape = number_type,
+                 .gradient = extreme_vjp,
+                 .cost = wire_cost,
+                 .smooth = false,
+                 .in_place = {{0, 0}}});
+}
+const OpDef all_max_op = define_extreme("all_max", "The largest value over ranks, on every rank.");
+const OpDef all_min_op = define_extreme("all_min", "The smallest value over ranks, on every rank.");
 const OpDef all_gather_op = define({.name = "all_gather",
                                     .doc = "All ranks' values, one after the other along the leading axis.",
                                     .family = "collective",
