@@ -10,7 +10,11 @@ endif()
 find_package(nanobind CONFIG REQUIRED)
 
 file(GLOB python_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/src/*.cpp")
-nanobind_add_module(varve_python BACKEND_MODULE nanobind_backend NB_DOMAIN varve NOMINSIZE NB_SUPPRESS_WARNINGS
+set(names "")
+if(VARVE_SANITIZE)
+  set(names NOSTRIP)  # a report of a sanitizer needs them
+endif()
+nanobind_add_module(varve_python BACKEND_MODULE nanobind_backend NB_DOMAIN varve NOMINSIZE NB_SUPPRESS_WARNINGS ${names}
                     ${python_sources})
 target_link_libraries(varve_python PRIVATE varve varve_flags)
 target_compile_options(varve_python PRIVATE -O1 -fvisibility=hidden)

@@ -86,7 +86,7 @@ nb::object call_elementwise(const OpDef& op, const std::vector<nb::handle>& give
 
 void bind_elementwise(nb::module_& m) {
   for (const OpRecord* record : operators()) {
-    if (!record->elementwise() || nb::hasattr(m, record->name.c_str())) continue;
+    if (!record->elementwise() || record->arity > 3 || nb::hasattr(m, record->name.c_str())) continue;
     const Arguments arguments = arguments_of(*record);
     const auto* where = new std::vector<Where>;  // functions live as long as the process does
     for (const char* name : arguments.names)
