@@ -44,6 +44,7 @@ struct Menu::State {
   Run chosen;                                        // filled while the words are read, called when all were understood
   std::set<std::string> networks, settings;          // names of the commands that take them
   std::map<std::string, std::string> programs = {};  // files of the commands that are programs of their own
+  std::map<std::string, std::vector<std::string>*> starters = {};  // where the words of what they start go
 };
 
 Command& Command::flag(const std::string& name, bool& to, const std::string& doc) {
@@ -120,6 +121,11 @@ Menu Menu::submenu(const CommandText& text) const {
   CLI::App* app = app_->get_subcommand(text.name);
   app->require_subcommand(0, 1);
   return {*app, *state_};
+}
+
+Command Menu::starter_command(const CommandText& text, std::vector<std::string>& rest, Run run) const {
+  state_->starters[text.name] = &rest;
+  return command(text, std::move(run));
 }
 
 void Menu::program(const CommandText& text, const std::string& file) const {
@@ -223,6 +229,20 @@ std::vector<std::string> prepared_words(const CLI::App& root, const std::set<std
   return prepared;
 }
 
+// Takes the words from the first one on that is neither an option of the command nor the value of one.
+std::vector<std::string> take_rest(const CLI::App& app, std::vector<std::string>& words) {
+  std::size_t at = 1;
+  for (; at < words.size() && words[at].starts_with("-") && words[at] != "--"; ++at) {
+    const CLI::Option* option = app.get_option_no_throw(words[at]);  // of "--ranks=4" there is none: one word
+    if (option && option->get_expected_min() > 0) ++at;
+  }
+  at = std::min(at, words.size());
+  const std::size_t first = at < words.size() && words[at] == "--" ? at + 1 : at;
+  const std::vector<std::string> rest(words.begin() + static_cast<std::ptrdiff_t>(first), words.end());
+  words.resize(at);
+  return rest;
+}
+
 // The program beside this one, in place of this one.
 int start(const std::string& file, const std::vector<std::string>& words) {
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / file;
@@ -268,6 +288,9 @@ int run(std::vector<std::string> words) {
   if (!words.empty())
     if (const auto found = state.programs.find(words.front()); found != state.programs.end())
       return start(found->second, words);
+  if (!words.empty())
+    if (const auto found = state.starters.find(words.front()); found != state.starters.end())
+      *found->second = take_rest(*root.get_subcommand(words.front()), words);
   words = prepared_words(root, state.settings, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {

@@ -84,6 +84,8 @@ class Menu {
   // Commands below a command, as `varve bench ops`. Alone it prints its help.
   Menu submenu(const CommandText& text) const;
 
+  // A command that starts another one: what follows its own options is not looked at, and goes to `rest`.
+  Command starter_command(const CommandText& text, std::vector<std::string>& rest, Run run) const;
   // A command that is a program of its own, beside this one: it is started with the same words.
   void program(const CommandText& text, const std::string& file) const;
 

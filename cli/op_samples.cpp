@@ -84,6 +84,24 @@ std::vector<Sample> step_samples() {
           {updates}};
 }
 
+// Of two ranks: what one rank alone would leave out.
+std::vector<Sample> collective_samples() {
+  const Attrs two = {{"ranks", 2}};
+  const Tensor x = hole({4, 6}), token = hole(Shape{});
+  const auto call = [](const char* op, const Tensors& in, const Attrs& attrs) {
+    return record(find_operator(op), in, attrs);
+  };
+  Sample sums;
+  for (const char* op : {"all_sum", "all_max", "all_min", "all_gather", "sum_scatter"})
+    sums.results.push_back(call(op, {x}, two)[0]);
+  sums.results.push_back(call("rank_broadcast", {x}, {{"ranks", 2}, {"root", 0}})[0]);
+  const Tensors begun = call("all_sum_begin", {x, x}, {{"ranks", 2}, {"dtype", f32}});
+  const Attrs message = {{"from", 1}, {"tag", 0}, {"dtype", f32}, {"shape", Shape{3}}};
+  return {sums,
+          {{call("all_sum_end", begun, {})[0], call("rank_barrier", {token}, two)[0],
+            call("send", {x, token}, {{"to", 1}, {"tag", 0}})[0], call("recv", {token}, message)[0]}}};
+}
+
 class Collector {
  public:
   // Gradients of gradients too: some operators appear only there.
@@ -123,7 +141,7 @@ class Collector {
 
 std::unordered_map<const OpRecord*, ir::NodePtr> op_samples() {
   Collector collector;
-  for (const auto& samples : {shape_samples, layer_samples, step_samples})
+  for (const auto& samples : {shape_samples, layer_samples, step_samples, collective_samples})
     for (const Sample& sample : samples()) collector.add(sample);
   collector.add_other_elementwise();
   return collector.take();

@@ -12,6 +12,7 @@
 #include "cli/text.h"
 #include "cli/watch.h"
 #include "varve/compile.h"
+#include "varve/distributed.h"
 #include "varve/train/run.h"
 
 namespace varve::cli {
@@ -60,10 +61,18 @@ std::string scaling_line(const train::Prepared& prepared) {
              "; metrics and predictions are in the unit of ", target.name, "\n");
 }
 
+// " · 8 ranks on 2 hosts, gloo".
+std::string ranks_text() {
+  const int ranks = distributed::size();
+  if (ranks == 1) return "";
+  const int hosts = std::max(1, ranks / std::max(1, distributed::local_size()));
+  return cat(" · ", ranks, " ranks", hosts > 1 ? cat(" on ", hosts, " hosts") : "", ", ", distributed::engine());
+}
+
 void print_header(std::ostream& out, const train::RunStart& start) {
   const train::Config& config = start.prepared.config;
-  out << machine_line() << " · " << config.name << " " << thousands(start.prepared.model->parameter_count())
-      << " parameters";
+  out << machine_line() << ranks_text() << " · " << config.name << " "
+      << thousands(start.prepared.model->parameter_count()) << " parameters";
   if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step";
   out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
   out << printable(scaling_line(start.prepared)) << skipped_line(start.prepared.data.train.info());
@@ -133,7 +142,13 @@ void let_it_be_seen(const PageServer& server) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
-int run_train(const TrainOptions& options, const Subject& subject) {
+int run_train(const TrainOptions& given, const Subject& subject) {
+  TrainOptions options = given;
+  const bool first = distributed::rank() == 0;  // speaks for all ranks
+  if (!first) {
+    options.quiet = true;
+    options.json = options.watch = false;
+  }
   std::string chosen;
   const train::Config config = config_of(subject, &chosen);
   if (options.resume && !is_run(subject.what))
@@ -154,7 +169,7 @@ int run_train(const TrainOptions& options, const Subject& subject) {
   };
   const train::RunResult result = train::run(config, run);
   if (server) let_it_be_seen(*server);
-  if (!options.quiet || result.history.interrupted) print_end(out, result);
+  if (!options.quiet || (first && result.history.interrupted)) print_end(out, result);
   if (options.json) std::cout << result_json(result).dump() << std::endl;
   return result.history.interrupted ? kSignal + result.history.signal : kOk;
 }

@@ -32,4 +32,7 @@ target_link_libraries(varve_bench_cli PRIVATE varve_menu varve_bench)
 set_target_properties(varve_cli varve_bench_cli PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 set_target_properties(varve_cli PROPERTIES OUTPUT_NAME varve)
 set_target_properties(varve_bench_cli PROPERTIES OUTPUT_NAME varve-bench)
+if(VARVE_COMMUNICATORS)
+  add_dependencies(varve_cli ${VARVE_COMMUNICATORS})  # which `varve launch` loads
+endif()
 install(TARGETS varve_cli varve_bench_cli COMPONENT command)

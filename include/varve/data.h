@@ -276,7 +276,7 @@ struct LoaderOptions {
   int workers = 1;          // threads that read ahead
   int prefetch = 4;         // batches ready at most
   double mixup = 0;         // α; targets become f32 [B, classes]
-  int rank = 0, ranks = 1;  // this process's share of each batch
+  int rank = 0, ranks = 0;  // this process's share of each batch; 0 ranks: its place in the job (distributed.h)
 };
 
 // One epoch of batches, read ahead by worker threads; an Error of a worker is thrown by the loop that takes the batch.
@@ -316,5 +316,7 @@ class Loader {
 };
 inline Loader batches(const Dataset& dataset, LoaderOptions options = {}) { return Loader(dataset, options); }
 std::int64_t batch_count(std::int64_t samples, std::int64_t batch, bool drop_last);
+// How many of a batch's `count` samples this process reads: they differ by one at most, and may be none.
+std::int64_t share_of(std::int64_t count, int rank, int ranks);
 
 }  // namespace varve::data

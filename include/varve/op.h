@@ -109,6 +109,10 @@ struct Positions {
 
 enum class ResultType : std::uint8_t { promoted, floating, predicate };  // of an elementwise operator
 
+// When an operator runs, where the order is free: what others can go on behind begins early, what waits for it ends
+// late.
+enum class Timing : std::uint8_t { any, early, late };
+
 using ShapeRule = std::function<std::vector<TensorType>(const Call&)>;
 using GradientRule = std::function<std::vector<Tensor>(const Vjp&)>;  // undefined Tensor: no gradient flows
 using Decomposition = std::function<std::vector<Tensor>(const std::vector<Tensor>& in, const Attrs& attrs)>;
@@ -134,8 +138,9 @@ struct OpRecord {
   ResultType result = ResultType::promoted;
 
   bool differentiable = true;
-  bool smooth = true;                              // has a second derivative worth checking
-  bool pure = true;                                // equal calls may be merged
+  bool smooth = true;  // has a second derivative worth checking
+  bool pure = true;    // equal calls may be merged
+  Timing timing = Timing::any;
   std::vector<std::pair<int, int>> in_place = {};  // (output, input): may share a buffer when legal
 
   // Filled by define(): the formula once evaluated.

@@ -4,6 +4,7 @@
 #include "varve/autodiff.h"
 #include "varve/compile.h"
 #include "varve/data.h"
+#include "varve/distributed.h"
 #include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/kernel.h"

@@ -69,5 +69,6 @@ void bind_zoo(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_train(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_distributed(nb::module_& m);
 
 }  // namespace varve::python

@@ -47,6 +47,7 @@ NB_MODULE(_core, m) {
   bind_zoo(m);
   bind_optim(m);
   bind_train(m);
+  bind_distributed(m);
 }
 
 }  // namespace

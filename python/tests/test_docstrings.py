@@ -7,9 +7,9 @@ import inspect
 import pytest
 
 import varve as vv
-from varve import data, nn, optim, train, zoo
+from varve import data, distributed, nn, optim, train, zoo
 
-MODULES = ["varve", "varve.nn", "varve.optim", "varve.data", "varve.train", "varve.zoo"]
+MODULES = ["varve", "varve.nn", "varve.optim", "varve.data", "varve.train", "varve.zoo", "varve.distributed"]
 
 # Names without an example of their own, and why.
 _CALLED = "the library calls it"
@@ -94,7 +94,7 @@ def test_examples_run(tmp_path, monkeypatch):
         doc = inspect.getdoc(value) or ""
         if ">>>" not in doc:
             continue
-        names = {"vv": vv, "nn": nn, "optim": optim, "data": data, "train": train, "zoo": zoo}
+        names = {"vv": vv, "nn": nn, "optim": optim, "data": data, "train": train, "zoo": zoo, "distributed": distributed}
         said = []
         runner.run(parser.get_doctest(doc, names, name, None, 0), out=said.append)
         if said:

@@ -6,9 +6,10 @@ import re
 import headers
 
 import varve as vv
-from varve import _core, data, nn, optim, train, zoo
+from varve import _core, data, distributed, nn, optim, train, zoo
 
 MODULES = {"varve": vv, "varve::nn": nn, "varve::optim": optim, "varve::data": data, "varve::train": train, "varve::zoo": zoo,
+           "varve::distributed": distributed,
            "varve::expr": vv, "varve::nn::init": nn}  # fmt: skip
 
 # Under another name in Python: a path from `varve`.
@@ -70,6 +71,8 @@ REASONS = {
     "varve::Positions": _RULES, "varve::ResultType": _LITERAL, "varve::OpRecord": _RULES, "varve::Elementwise": "arguments of vv.elementwise",
     "varve::Padding": "a number or a pair", "varve::BatchNorm": _FLAT, "varve::ScanStep": _FLAT, "varve::ScanResult": _FLAT,
     "varve::RecurrentWeights": "a tuple for each layer", "varve::RecurrentResult": _FLAT, "varve::Reduction": _LITERAL,
+    "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
+    "varve::data::share_of": "a DataLoader reads its rank's share",
     "varve::Updated": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,
     "varve::Shape": "tuples", "varve::broadcast": "for shape rules in C++", "varve::normalize_axis": "for shape rules in C++",
     "varve::Tensor::defined": "None is the tensor that is not there", "varve::Tensor::type": "dtype and shape",

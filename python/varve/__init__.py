@@ -27,6 +27,7 @@ Training.
     history = model.fit(digits.train, optimizer=optim.Adam(1e-3), epochs=3, batch=128, validation=digits.test)
     model.evaluate(digits.test), model.predict(x), model.save("digits.safetensors")
 
+Several processes: `varve launch -n 4 python train.py`; help(varve.distributed).
 Operators of your own: vv.elementwise (a formula), vv.define (rules and kernels), vv.custom_vjp (a gradient).
 The machine: vv.set_device("cuda"), vv.set_threads(4), vv.info().
 
@@ -54,9 +55,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, Dict, List
 
+    from . import distributed
+
 __all__ = [
     "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",
-    "gradients", "scan", "value_and_grad", "vjp", "add_kernel", "define", "elementwise", "data", "nn", "optim", "train",
+    "gradients", "scan", "value_and_grad", "vjp", "add_kernel", "define", "elementwise", "data", "distributed", "nn", "optim", "train",
     "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
 ]  # fmt: skip
 __all__ += _core.__all__
@@ -89,6 +92,10 @@ def __dir__() -> List[str]:
 if not TYPE_CHECKING:  # a checker must see what is there
 
     def __getattr__(name):
+        if name == "distributed":  # few programs need it, and all wait for what is imported
+            import importlib
+
+            return importlib.import_module("varve.distributed")
         from ._hints import FUNCTIONS, missing
 
         raise missing("varve", name, FUNCTIONS)

@@ -11,14 +11,14 @@ namespace varve {
 inline float widen(bfloat16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
 
 inline float widen(half value) {
-  const std::uint32_t sign = std::uint32_t{value.bits & 0x8000u} << 16;
+  const std::uint32_t sign_bit = std::uint32_t{value.bits & 0x8000u} << 16;
   const std::uint32_t magnitude = value.bits & 0x7FFFu;
-  if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude << 13));  // infinity or NaN
+  if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign_bit | 0x7F800000u | (magnitude << 13));  // infinity or NaN
   // A denormal is magnitude * 2^-24: put below 0.5, whose last place is just that, and take the 0.5 away again. No
   // float denormal appears on the way, so the result is right also where some library has set flush-to-zero.
   const float normal = std::bit_cast<float>((magnitude << 13) + 0x38000000u);
   const float denormal = std::bit_cast<float>(magnitude | 0x3F000000u) - 0.5f;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude < 0x400u ? denormal : normal) | sign);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude < 0x400u ? denormal : normal) | sign_bit);
 }
 
 template <class To>
@@ -37,7 +37,7 @@ inline bfloat16 narrow<bfloat16>(float value) {
 template <>
 inline half narrow<half>(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t sign_bit = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   std::uint32_t result;
   if (magnitude > 0x7F800000u) {
@@ -52,7 +52,7 @@ inline half narrow<half>(float value) {
     result = (magnitude - 0x38000000u + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
   }
   half narrowed;
-  narrowed.bits = static_cast<std::uint16_t>(sign | result);
+  narrowed.bits = static_cast<std::uint16_t>(sign_bit | result);
   return narrowed;
 }
 

@@ -44,7 +44,11 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
                                           std::vector<Layout> layouts, const std::vector<bool>& parameters,
                                           backend::Choices choices) {
   const Trace recording;  // decompositions record nodes that nobody may evaluate
-  Draft draft = select(optimize(in_gainful_types(graph, backend)), backend, std::move(layouts), choices);
+  const ir::Graph ordered = order_collectives(graph);
+  ir::verify(ordered, "order collectives");
+  ir::Graph bucketed = bucket_gradients(optimize(in_gainful_types(ordered, backend)));
+  ir::verify(bucketed, "bucket gradients");
+  Draft draft = select(std::move(bucketed), backend, std::move(layouts), choices);
   draft.parameters = parameters;
   draft.choices = choices;
   verify(draft, "select", backend.fuses() ? Stage::incomplete : Stage::covered);

@@ -24,6 +24,11 @@ ir::Graph multiply_tables(const ir::Graph& graph);    // products of embedded ro
 ir::Graph remove_reshapes(const ir::Graph& graph);    // those around what is computed element by element
 ir::Graph trim_loops(const ir::Graph& graph);         // outputs of loops that nobody reads
 extern const std::vector<Pass> kGraphPasses;
+// Among ranks: before anything else, all collectives get their place in one chain; after the graph passes, gradients
+// that are to be summed travel in buckets, begun as soon as the last of a bucket is ready.
+ir::Graph order_collectives(const ir::Graph& graph);
+ir::Graph bucket_gradients(const ir::Graph& graph);
+Exchanges exchanges_of(const ir::Graph& graph);
 
 // All graph passes, each verified.
 ir::Graph optimize(ir::Graph graph);

@@ -124,6 +124,7 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
   plan->graphviz = ir::graphviz(draft.graph);
   plan->explain = std::move(draft.explain);
   for (const std::string& report : memory.reports) plan->explain += report + "\n";
+  plan->exchanges = exchanges_of(draft.graph);
   plan->choices = draft.choices;
   plan->executes = draft.backend->executes();
   plan->device = draft.backend->device();

@@ -47,6 +47,12 @@ struct FinalCopy {
   std::size_t bytes = 0;
 };
 
+// What a program says to other ranks.
+struct Exchanges {
+  bool any = false;
+  std::uint64_t hash = 0;  // of the collectives, in order: the same on every rank; 0: none
+};
+
 struct Plan {
   std::vector<PlanStep> steps;
   std::vector<FinalCopy> copies;      // state that could not be updated in place
@@ -59,6 +65,7 @@ struct Plan {
   std::string text, graphviz;  // the graph as compiled
   std::string explain;         // who claimed what, who refused and why
   backend::Choices choices;
+  Exchanges exchanges;
   bool executes = true;
   backend::Device* device = nullptr;  // where kernels run and operands lie; null: the processor
 };

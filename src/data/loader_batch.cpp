@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranks.h"
 #include "base/text.h"
 #include "data/dataset_target.h"
 #include "data/loader_mixup.h"
@@ -44,6 +45,13 @@ void check_mixup(const Dataset& dataset) {
                     "\" has ", dataset.y().str(), "."));
 }
 
+LoaderOptions in_the_job(LoaderOptions options) {
+  if (options.ranks != 0) return options;
+  options.rank = rank_place().rank;
+  options.ranks = rank_place().size;
+  return options;
+}
+
 TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
   Shape shape{rows};
   for (const std::int64_t size : sample.shape) shape.push_back(size);
@@ -52,8 +60,9 @@ TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
 
 }  // namespace
 
-BatchReader::BatchReader(Dataset dataset, const LoaderOptions& options)
-    : dataset_(std::move(dataset)), options_(options), x_(dataset_.x()), y_(dataset_.y()) {
+BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
+    : dataset_(std::move(dataset)), options_(in_the_job(given)), x_(dataset_.x()), y_(dataset_.y()) {
+  const LoaderOptions& options = options_;
   check(options);
   check_streams(dataset_, options);
   samples_ = dataset_.size();
@@ -83,7 +92,12 @@ BatchReader::~BatchReader() {
 // The contiguous share of this process.
 BatchReader::Rows BatchReader::rows_of(std::int64_t index) const {
   const std::int64_t begin = index * options_.batch, count = std::min(options_.batch, samples_ - begin);
-  return {begin + count * options_.rank / options_.ranks, begin + count * (options_.rank + 1) / options_.ranks};
+  const std::int64_t first = begin + count * options_.rank / options_.ranks;
+  return {first, first + share_of(count, options_.rank, options_.ranks)};
+}
+
+std::int64_t share_of(std::int64_t count, int rank, int ranks) {
+  return count * (rank + 1) / ranks - count * rank / ranks;
 }
 
 std::int64_t BatchReader::sample_at(std::int64_t place) const {

@@ -27,5 +27,6 @@ std::vector<const OpRecord*> attention_ops();
 std::vector<const OpRecord*> loss_ops();
 std::vector<const OpRecord*> random_ops();
 std::vector<const OpRecord*> optimizer_ops();
+std::vector<const OpRecord*> collective_ops();
 
 }  // namespace varve

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "optim/named.h"
+#include "varve/distributed.h"
 #include "varve/optim.h"
 
 namespace varve::optim {
@@ -112,13 +113,14 @@ Bound Optimizer::over(const std::vector<Variable>& parameters) const {
   return bound;
 }
 
-// The gradients, as wide as their parameters.
+// The gradients, as wide as their parameters, averaged over ranks.
 std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) const {
   const std::string& name = optimizer.name();
   if (gradients.size() != members.size())
     throw Error(name + ": expected " + std::to_string(members.size()) + " gradients, one for each parameter, got " +
                 std::to_string(gradients.size()) + ".");
   std::vector<Tensor> wide;
+  wide.reserve(gradients.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Variable& parameter = members[i].parameter;
     const std::string which = name + ": the gradient of " + quoted(parameter.name());
@@ -129,7 +131,7 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
     const DType dtype = parameter.type().dtype;
     wide.push_back(gradients[i].dtype() == dtype ? gradients[i] : gradients[i].to(dtype));
   }
-  return wide;
+  return distributed::mean_gradients(wide);
 }
 
 // `norm` is that of the gradients, where somebody has already computed it.

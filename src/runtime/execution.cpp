@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/communicator.h"
 #include "base/neighbours.h"
 #include "base/threads.h"
 #include "runtime/dependencies.h"
@@ -71,6 +72,29 @@ void Execution::run_step(std::size_t s) {
 void Execution::run() {
   if (!plan_->executes) return;
   if (threads() > 1 && !plan_->device) share_processors();
+  if (plan_->exchanges.any && !plan_->device)
+    run_among_ranks();
+  else
+    run_steps();
+}
+
+// Whatever happens, no message is on its way when this returns: it may read what others compute in next.
+void Execution::run_among_ranks() {
+  backend::Communication& ranks = backend::Communication::get();
+  if (plan_->exchanges.hash) ranks.check_same(plan_->exchanges.hash);
+  try {
+    run_steps();
+  } catch (const std::exception& error) {
+    ranks.fail(error.what());
+    ranks.drain();
+    throw;
+  }
+  if (!errors_->set()) return;
+  ranks.fail(errors_->text());
+  ranks.drain();
+}
+
+void Execution::run_steps() {
   const FlushDenormals flush;
   const bool stops = !plan_->device;
   for (steps_run_ = 0; steps_run_ < kernels_.size(); ++steps_run_) {

@@ -42,6 +42,8 @@ class Execution {
     std::int64_t offset;
   };
   struct Prepared;
+  void run_steps();
+  void run_among_ranks();
   void run_step(std::size_t step);
   void run_loop(std::size_t step);
   void run_copies();

@@ -129,6 +129,12 @@ Position parse_manifest(const std::map<std::string, std::string>& metadata, cons
 
 }  // namespace
 
+std::string position_text(const Position& position) { return manifest_text(position); }
+
+Position position_of(const std::string& text, const std::string& source) {
+  return parse_manifest({{kManifest, text}, {kChecksum, ""}}, source);
+}
+
 void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position,
                      const std::map<std::string, std::string>& metadata) {
   Safetensors content{.tensors = {}, .metadata = metadata};

@@ -37,6 +37,10 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
 // Checks that file and variables match before it changes anything.
 Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables);
 
+// As a text, and back; Error that names the source when it is damaged.
+std::string position_text(const Position& position);
+Position position_of(const std::string& text, const std::string& source);
+
 // Where a saved run stands, without its tensors.
 Position peek_checkpoint(const std::string& path);
 // What a run's folder holds that took time: "3 epochs", "12 steps"; "" when nothing was trained yet.

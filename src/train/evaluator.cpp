@@ -7,6 +7,7 @@
 
 #include "train/clock.h"
 #include "train/interrupt.h"
+#include "varve/distributed.h"
 #include "varve/interrupt.h"
 #include "varve/memory.h"
 #include "varve/ops.h"
@@ -55,6 +56,25 @@ void Totals::count(const Batch& batch) {
     for (std::size_t k = 0; k < values.size(); ++k) sums_[i][k] += values[k];
   }
   ++counted_;
+}
+
+void Totals::add_ranks() {
+  if (distributed::size() == 1) return;
+  // A rank without samples does not know how many sums a metric has.
+  std::vector<std::int64_t> lengths;
+  for (const std::vector<double>& sums : sums_) lengths.push_back(static_cast<std::int64_t>(sums.size()));
+  if (!lengths.empty()) lengths = distributed::all_max(tensor(lengths)).to_vector<std::int64_t>();
+  std::vector<double> all = {loss_, samples_};
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].resize(static_cast<std::size_t>(lengths[i]));
+    all.insert(all.end(), sums_[i].begin(), sums_[i].end());
+  }
+  all = distributed::all_sum(tensor(all)).to_vector<double>();
+  loss_ = all[0];
+  samples_ = all[1];
+  auto from = all.begin() + 2;
+  for (std::vector<double>& sums : sums_)
+    for (double& sum : sums) sum = *from++;
 }
 
 std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
@@ -133,7 +153,9 @@ void Evaluator::make_program() {
 
 data::Loader Evaluator::loader() const {
   return {held_ ? held_->rows() : dataset_,
-          {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
+          {.batch = std::max<std::int64_t>(options_.batch, distributed::size()),
+           .shuffle = false,
+           .workers = held_ ? 0 : options_.workers}};
 }
 
 void Evaluator::begin(const std::function<bool()>& go_on) {
@@ -150,9 +172,10 @@ Totals Evaluator::measured() {
   data::Loader batches = loader();
   for (data::Batch& batch : batches) {
     throw_if_interrupted();
-    totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+    if (batch.x.dim(0) > 0) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
   }
   totals.settle();
+  totals.add_ranks();
   model_.reset_state();
   return totals;
 }
@@ -231,7 +254,8 @@ Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOpt
   auto program = prediction(model, options.precision);
   model.reset_state();
   Outputs outputs;
-  for (data::Batch& b : data::batches(dataset, {.batch = batch, .shuffle = false, .workers = options.workers})) {
+  for (data::Batch& b :
+       data::batches(dataset, {.batch = batch, .shuffle = false, .workers = options.workers, .ranks = 1})) {
     throw_if_interrupted();
     outputs.add(program(b.x));
   }

@@ -35,6 +35,7 @@ class Totals {
   // What a device is still computing is counted later, at the latest when somebody asks.
   void add(std::vector<Tensor> measured, std::int64_t samples);
   void settle();                                     // counts all of it
+  void add_ranks();                                  // then: what the other ranks counted
   std::int64_t counted() const { return counted_; }  // batches so far
   std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
   double last_loss() const { return last_loss_; }                                            // of the last one counted

@@ -4,6 +4,7 @@
 
 #include "train/run_folder.h"
 #include "train/trainer.h"
+#include "varve/distributed.h"
 #include "varve/ops.h"
 
 namespace varve::train {
@@ -11,6 +12,7 @@ namespace varve::train {
 // By the time the loss is read, the update has spread the damage over all weights. A run that has a checkpoint goes
 // back to it and repeats the same batches, looking at every layer: the same bits, so the same end.
 std::string Trainer::find_layer() {
+  if (distributed::size() > 1) return "";  // the others have ended
   if (options_.check_layers || options_.run.empty() || !std::filesystem::exists(last_checkpoint(options_.run)))
     return "";
   const int epoch = at_.epoch;

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "train/evaluator.h"
 #include "train/run_folder.h"
 #include "varve/compile.h"
+#include "varve/distributed.h"
 #include "varve/io.h"
 #include "varve/train/run.h"
 #include "varve/zoo.h"
@@ -85,9 +88,13 @@ void test(RunResult& result, const Prepared& p) {
   const std::string best = best_weights(result.folder);
   result.tested_best = p.data.validation.defined() && std::filesystem::exists(best);
   if (result.tested_best) p.model->load(best);
+  std::vector<Variable> variables;
+  for (const nn::NamedVariable& named : p.model->named_variables()) variables.push_back(named.variable);
+  distributed::broadcast_variables(variables);
   p.model->reset_state();
   result.test = evaluate(*p.model, p.data.test, evaluate_options(p.config, p.data.test));
   result.tested = true;
+  if (distributed::rank() > 0) return;
   save_test(result.folder, result.test.values);
   const data::Dataset& held_out = p.data.validation.defined() ? p.data.validation : p.data.test;
   const std::vector<WorstSample> worst = worst_samples(*p.model, held_out, loss_of(p.config));
@@ -185,21 +192,29 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
           .workers = config.workers};
 }
 
-RunResult run(const Config& config, const RunOptions& options) {
+RunResult run(const Config& config, const RunOptions& given) {
+  RunOptions options = given;
+  // A launcher that starts again says where.
+  if (const char* folder = std::getenv("VARVE_RUN"); folder && *folder && options.folder.empty()) {
+    options.folder = folder;
+    options.resume = true;
+  }
+  const bool first = distributed::rank() == 0;
   // A run that goes on keeps the scaling and the classes that it began with, whatever became of the file.
   const bool goes_on = options.resume && std::filesystem::exists(options.folder + "/model.json");
   const Prepared p =
       prepare(config, options.fetch, goes_on ? load_card(options.folder).info() : data::Info{.name = ""});
-  const NewFolder folder(config, options.folder);
+  std::optional<NewFolder> folder;  // the first rank's alone
+  if (first) folder.emplace(config, options.folder);
   RunResult result{.config = p.config,
                    .history = {},
                    .test = {},
                    .parameters = p.model->parameter_count(),
-                   .folder = folder.path(),
+                   .folder = folder ? folder->path() : "",
                    .page = {}};
-  result.page = result.folder + "/index.html";
+  if (first) result.page = result.folder + "/index.html";
   FitOptions fitting = fit_options(p);
-  fitting.run = result.folder;
+  fitting.run = first ? result.folder : "rank 0's";  // others keep nothing, and measure the same
   fitting.resume = options.resume;
   fitting.verbosity = options.verbosity;
   fitting.progress = options.progress;

@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include "varve/autodiff.h"
+#include "varve/distributed.h"
 #include "varve/ops.h"
 
 namespace varve::train {
@@ -20,10 +21,42 @@ TrainStep::TrainStep(Parts parts)
             update(means);
           },
           {.name = "apply", .tf32 = parts_.precision.tf32})) {
+  if (distributed::size() > 1) share_ = Variable("share", ones({4}), false);
   if (parts_.accumulate == 1) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
   count_ = Variable("accumulated", zeros({}), false);
+}
+
+void TrainStep::take_part(const Share& share) {
+  if (distributed::size() == 1) return;
+  // The mean over ranks is then the mean over samples, whatever the ranks' shares.
+  const auto weight =
+      static_cast<float>(distributed::size() * static_cast<double>(share.samples) / static_cast<double>(share.of));
+  share_.assign(tensor({weight, share.samples > 0 ? 1.f : 0.f, share.ends ? 1.f : 0.f, share.stops ? 1.f : 0.f}));
+}
+
+// Of all ranks: the mean loss over the batch, sums of metrics, wishes; in one message.
+std::vector<Tensor> TrainStep::measured_by_all(const std::vector<Tensor>& measured) const {
+  const Tensor share = share_.value();
+  const auto part = [&](std::int64_t i) { return share.slice({{i, i + 1}}); };
+  std::vector<Tensor> flat = {measured[0].reshape({1}) * part(0) * (1.0 / distributed::size())};
+  std::vector<std::int64_t> sizes = {1};
+  for (std::size_t i = 1; i < measured.size(); ++i) {
+    flat.push_back(measured[i].reshape({-1}) * part(1));
+    sizes.push_back(measured[i].numel());
+  }
+  flat.push_back(share.slice({{2, 4}}));
+  sizes.push_back(2);
+  std::vector<Tensor> sums = split(distributed::all_sum(concat(flat, 0)), sizes, 0);
+  for (std::size_t i = 0; i < measured.size(); ++i) sums[i] = sums[i].reshape(measured[i].shape());
+  return sums;
+}
+
+TrainStep::Wishes TrainStep::wishes(const std::vector<Tensor>& measured) {
+  if (distributed::size() == 1) return {};
+  const std::vector<float> sums = measured.back().to_vector<float>();
+  return {sums[0] > 0, sums[1] > 0};
 }
 
 void TrainStep::update(const std::vector<Tensor>& gradients) {
@@ -41,14 +74,17 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
                  : call.y;
     });
   const Tensor target = parts_.loss.of_input ? x : y;
-  Tensor output;
+  Tensor output, own_loss;
   const auto [loss, gradients] = value_and_grad(
       [&] {
         output = parts_.model(x, Mode::train);
-        return cast(parts_.loss(output, target), f32);
+        own_loss = cast(parts_.loss(output, target), f32);
+        return share_.state() ? own_loss * share_.value().slice({{0, 1}}).reshape({}) : own_loss;
       },
       parts_.optimizer.parameters());
-  std::vector<Tensor> measured = measure(stop_gradient(output), loss, target, parts_.metrics, parts_.unit);
+  std::vector<Tensor> measured = measure(stop_gradient(output), share_.state() ? stop_gradient(own_loss) : loss, target,
+                                         parts_.metrics, parts_.unit);
+  if (share_.state()) measured = measured_by_all(measured);
   if (parts_.accumulate == 1) {
     update(gradients);
   } else {

@@ -31,6 +31,18 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
+  // Among ranks: this rank's part of a batch, and what it would like all of them to do after it.
+  struct Share {
+    std::int64_t samples = 1, of = 1;  // of the whole batch
+    bool ends = false, stops = false;  // a signal came; a callback asked to stop
+  };
+  void take_part(const Share& share);
+  // Whether any rank wanted to, at the last step whose results are read here.
+  struct Wishes {
+    bool end = false, stop = false;
+  };
+  static Wishes wishes(const std::vector<Tensor>& measured);
+
   // The loss and the sums of the metrics; of held data, x are the numbers of samples. `apply`: this batch completes a
   // step (always, unless accumulating).
   std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
@@ -39,10 +51,12 @@ class TrainStep {
  private:
   std::vector<Tensor> record(const Tensor& x, const Tensor& y);
   void update(const std::vector<Tensor>& gradients);
+  std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
 
   Parts parts_;
   std::vector<Variable> sums_;  // of gradients
   Variable count_;              // of batches in them
+  Variable share_;  // weight of this rank's loss, whether its samples count, its wishes; undefined: one rank
   BatchProgram batch_;
   Compiled<void, 0> apply_;
 };

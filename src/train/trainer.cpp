@@ -1,6 +1,8 @@
 #include "train/trainer.h"
 
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <new>
@@ -10,12 +12,19 @@
 #include "train/clock.h"
 #include "train/interrupt.h"
 #include "train/run_folder.h"
+#include "varve/distributed.h"
 #include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/memory.h"
 
 namespace varve::train {
 namespace {
+
+// By `varve launch`, after a rank had died.
+bool is_restarted() {
+  const char* count = std::getenv("VARVE_RESTART");
+  return count && *count;
+}
 
 // Larger batches than in training waste less; those that divide the samples evenly leave no smaller one at the end,
 // which would be one more program to compile.
@@ -81,8 +90,29 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   at_.loss = options_.loss.name;
   at_.history.monitor = options_.monitor;
   at_.history.run = options_.run;
-  progress_ = std::make_unique<ProgressLine>(options_.verbosity, options_.epochs, batches_, options_.progress);
-  if (!options_.run.empty()) prepare_folder();
+  const bool first = distributed::rank() == 0;
+  progress_ = std::make_unique<ProgressLine>(first ? options_.verbosity : Verbosity::quiet, options_.epochs, batches_,
+                                             first ? options_.progress : nullptr);
+  if (is_restarted()) options_.resume = true;
+  if (!options_.run.empty() && first) prepare_folder();
+  if (distributed::size() > 1) join_ranks();
+}
+
+// All ranks begin where the first one does. It alone has the folder.
+void Trainer::join_ranks() {
+  const bool first = distributed::rank() == 0;
+  const std::string position = distributed::gather_text(first ? position_text(at_) : "")[0];
+  if (!first) {
+    options_.run.clear();
+    Position sent = position_of(position, "what rank 0 has sent");
+    check_same_run("rank 0", sent, at_);
+    go_on_from(std::move(sent));
+  } else if (!options_.run.empty()) {
+    distributed::note("run", options_.run);  // where a launcher that starts again finds it
+  }
+  std::vector<Variable> variables;
+  for (const Kept& kept : kept_) variables.push_back(kept.variable);
+  distributed::broadcast_variables(variables);
 }
 
 void Trainer::prepare_model() {
@@ -149,7 +179,11 @@ void Trainer::prepare_step() {
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   data::Loader first = loader();
   data::Batch batch;
-  if (first.next(batch)) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+  if (first.next(batch) && batch.x.dim(0) > 0) {
+    at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+    // A rank that a small last batch leaves without samples still takes part in its sums, with one that counts nothing.
+    if (distributed::size() > 1) first_sample_ = {batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()};
+  }
   if (validation_) validation_->begin(read_on(options_.validation));
 }
 
@@ -191,12 +225,7 @@ void Trainer::resume() {
   const std::string path = last_checkpoint(options_.run);
   Position saved = load_checkpoint(path, kept_);
   check_same_run(path, saved, at_);
-  at_ = std::move(saved);
-  at_.history.run = options_.run;
-  options_.schedule.restore(at_.schedule);
-  for (const CallbackPtr& callback : options_.callbacks)
-    if (const auto state = at_.callbacks.find(callback->name()); state != at_.callbacks.end())
-      callback->restore(state->second);
+  go_on_from(std::move(saved));
   folder_->keep();
   const std::string all = std::to_string(options_.epochs);
   if (!at_.history.stopped.empty())
@@ -207,6 +236,16 @@ void Trainer::resume() {
   else
     progress_->note("resuming " + options_.run + " at epoch " + std::to_string(epoch()) + " of " + all + ", step " +
                     std::to_string(at_.step) + " of " + std::to_string(batches_));
+}
+
+void Trainer::go_on_from(Position saved) {
+  at_ = std::move(saved);
+  at_.history.run = options_.run;
+  if (at_.total_steps == 0) return;
+  options_.schedule.restore(at_.schedule);
+  for (const CallbackPtr& callback : options_.callbacks)
+    if (const auto state = at_.callbacks.find(callback->name()); state != at_.callbacks.end())
+      callback->restore(state->second);
 }
 
 History Trainer::go() {
@@ -244,9 +283,21 @@ void Trainer::set_rate() {
   if (static_cast<float>(rate) != static_cast<float>(optimizer_.current_rate())) optimizer_.set_rate(rate);
 }
 
+// The whole batch's samples, of all ranks.
+std::int64_t Trainer::batch_samples() const {
+  return std::min(options_.batch, train_.size() - at_.step * options_.batch);
+}
+
 void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& totals) {
   set_rate();
-  totals.add(step(batch.x, batch.y, completes_step()), batch.x.dim(0));
+  step.take_part({.samples = data::share_of(batch_samples(), distributed::rank(), distributed::size()),
+                  .of = batch_samples(),
+                  .ends = InterruptScope::asked(),
+                  .stops = !at_.history.stopped.empty()});
+  std::vector<Tensor> measured = batch.x.dim(0) > 0 ? step(batch.x, batch.y, completes_step())
+                                                    : step(first_sample_.x, first_sample_.y, completes_step());
+  wishes_ = TrainStep::wishes(measured);
+  totals.add(std::move(measured), batch_samples());
   if (totals.counted() == 0) totals.settle();
   loss_ = totals.last_loss();
   ++at_.step;
@@ -331,9 +382,9 @@ bool Trainer::train_epoch(Totals& totals) {
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     call_step_end(totals);
-    if (!at_.history.stopped.empty()) break;
+    if (stops_now()) break;
     if (!complete || at_.step == batches_) continue;
-    if (InterruptScope::asked()) return end_interrupted(totals);
+    if (ends_now()) return end_interrupted(totals);
     if (save_due()) {
       settle(totals);
       save(&totals);
@@ -341,7 +392,8 @@ bool Trainer::train_epoch(Totals& totals) {
   }
   settle(totals);
   end_epoch(totals);
-  if (InterruptScope::asked() && at_.epoch < options_.epochs) {
+  agree();
+  if (wishes_.end && at_.epoch < options_.epochs) {
     note_interrupt();
     progress_->note("interrupted after epoch " + std::to_string(at_.epoch) +
                     (options_.run.empty() ? "" : "; saved, and can be resumed"));
@@ -349,9 +401,28 @@ bool Trainer::train_epoch(Totals& totals) {
   return !at_.history.interrupted;
 }
 
+// One rank's wish is all ranks' at the end of the step that told them.
+bool Trainer::stops_now() {
+  if (distributed::size() == 1) return !at_.history.stopped.empty();
+  if (wishes_.stop && at_.history.stopped.empty()) at_.history.stopped = "another rank asked for it";
+  return wishes_.stop;
+}
+
+bool Trainer::ends_now() const { return distributed::size() == 1 ? InterruptScope::asked() : wishes_.end; }
+
+// Between epochs.
+void Trainer::agree() {
+  wishes_ = {InterruptScope::asked(), !at_.history.stopped.empty()};
+  if (distributed::size() == 1) return;
+  const std::vector<float> any =
+      distributed::all_max(tensor({wishes_.end ? 1.f : 0.f, wishes_.stop ? 1.f : 0.f})).to_vector<float>();
+  wishes_ = {any[0] > 0, any[1] > 0};
+  stops_now();
+}
+
 void Trainer::note_interrupt() {
   at_.history.interrupted = true;
-  at_.history.signal = InterruptScope::signal();
+  at_.history.signal = InterruptScope::asked() ? InterruptScope::signal() : SIGINT;  // another rank's
 }
 
 bool Trainer::better(double value) const {

@@ -39,6 +39,7 @@ class Trainer : public Session {
   void begin_anew();
   void note_interrupt();
   void resume();
+  void go_on_from(Position saved);
   TrainStep::Parts parts(bool check_layers);
   void prepare_step();
   void let_data_go();  // for its memory
@@ -54,6 +55,11 @@ class Trainer : public Session {
   void settle(Totals& totals);  // until every loss is back
   void tick();
   void set_rate();
+  void join_ranks();
+  std::int64_t batch_samples() const;
+  bool stops_now();
+  bool ends_now() const;
+  void agree();
   void end_epoch(const Totals& totals);
   void validate(Epoch& epoch);
   Score validation_score();
@@ -83,6 +89,8 @@ class Trainer : public Session {
   double epoch_seconds_ = 0;
   std::optional<HeldData> held_;  // the training data, where it is worth it
   bool began_ = false;            // a batch was trained
+  TrainStep::Wishes wishes_;      // of any rank
+  data::Batch first_sample_;      // among ranks
   std::unique_ptr<TrainStep> step_;
 };
 

@@ -155,7 +155,7 @@ std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& d
   auto program = compile([&model](Tensor x) { return cast(model(x, Mode::infer), f32); }, {.name = "predict"});
   Worst worst;
   std::int64_t index = 0;
-  for (const data::Batch& batch : data::batches(some, {.batch = 256, .shuffle = false})) {
+  for (const data::Batch& batch : data::batches(some, {.batch = 256, .shuffle = false, .ranks = 1})) {
     const Tensor output = program(batch.x);
     if (output.rank() != 2 || (numbers && output.dim(1) != batch.y.dim(1)) || (classes && output.dim(1) < 2)) return {};
     const std::vector<float> rows = output.to_vector<float>();

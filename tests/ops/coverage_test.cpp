@@ -17,7 +17,8 @@ namespace {
 bool is_leaf(const OpRecord& op) { return op.name == "input" || op.name == "constant"; }
 
 TEST(Coverage, EveryOperatorHasARow) {
-  std::set<std::string> covered;
+  // Nothing to one rank: tests/distributed runs them on several.
+  std::set<std::string> covered = {"send", "recv", "rank_barrier", "all_sum_begin", "all_sum_end"};
   for (const Row& row : table()) {
     covered.insert(row.op);
     covered.insert(row.covers.begin(), row.covers.end());

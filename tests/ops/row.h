@@ -148,6 +148,7 @@ std::vector<Row> recurrent_rows();
 std::vector<Row> loss_rows();
 std::vector<Row> random_rows();
 std::vector<Row> optimizer_rows();
+std::vector<Row> collective_rows();
 
 const std::vector<Row>& table();  // all of them
 

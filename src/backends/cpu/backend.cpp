@@ -1,5 +1,6 @@
 #include "backends/cpu/backend.h"
 
+#include "backend/collective.h"
 #include "backends/cpu/claims.h"
 #include "backends/cpu/common/rates.h"
 #include "backends/cpu/groups/groups.h"
@@ -29,6 +30,7 @@ const ClaimMap& claim_map() {
     add_gelu_claims(all);
     add_recurrent_claims(all);
     add_class_loss_claims(all);
+    backend::add_collective_claims(all, "cpu");
     return all;
   }();
   return map;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/collective.h"
 #include "backends/reference/elementwise.h"
 #include "backends/reference/kernels.h"
 #include "base/text.h"
@@ -50,6 +51,8 @@ class ReferenceBackend final : public backend::Backend {
   std::vector<Claim> claims(const backend::Site& site) const override {
     const ir::NodePtr& node = site.root();
     if (node->op->elementwise()) return {claim_of(cat("reference ", node->op->name), node, elementwise_kernel(*node))};
+    if (const backend::Maker make = backend::collective_maker(node->op->name))
+      return {backend::claim_of(cat("reference ", node->op->name), node, make)};
     const auto found = kernels().find(node->op->name);
     if (found == kernels().end()) return {Claim::no("reference", cat("no kernel for '", node->op->name, "'"))};
     return {claim_of(cat("reference ", node->op->name), node, found->second)};

@@ -1,5 +1,7 @@
-// List scheduling: of the units that may run, the one that leaves the least memory held.
+// List scheduling: of the units that may run, the one that leaves the least memory held; what begins a message goes
+// before them, what waits for one after.
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "compiler/memory.h"
@@ -14,6 +16,7 @@ class Scheduler {
       : memory_(memory),
         waiting_(draft.units.size(), 0),
         growth_(draft.units.size(), 0),
+        timing_(draft.units.size(), 0),
         done_(draft.units.size(), false),
         next_(draft.units.size()),
         read_(draft.units.size()) {
@@ -31,13 +34,15 @@ class Scheduler {
     for (std::size_t u = 0; u < draft.units.size(); ++u) {
       for (const ir::Value& output : draft.units[u].claim.outputs)
         growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
-      if (!waiting_[u]) ready_.insert({growth_[u], static_cast<int>(u)});
+      for (const ir::NodePtr& node : draft.units[u].claim.nodes)
+        if (node->op->timing != Timing::any) timing_[u] = node->op->timing == Timing::early ? -1 : 1;
+      if (!waiting_[u]) ready_.insert(key(static_cast<int>(u)));
     }
   }
 
   std::vector<int> run() {
     while (!ready_.empty()) {
-      const int unit = ready_.begin()->second;
+      const int unit = std::get<2>(*ready_.begin());
       ready_.erase(ready_.begin());
       order_.push_back(unit);
       finish(unit);
@@ -52,6 +57,11 @@ class Scheduler {
     ++waiting_[static_cast<std::size_t>(then)];
   }
 
+  using Key = std::tuple<int, std::int64_t, int>;  // timing, growth, then as recorded
+  Key key(int unit) const {
+    return {timing_[static_cast<std::size_t>(unit)], growth_[static_cast<std::size_t>(unit)], unit};
+  }
+
   // Bytes that this buffer takes of the arena.
   static std::int64_t held(const Buffer& buffer) {
     return buffer.place.kind == Place::Kind::arena && buffer.shares < 0 ? static_cast<std::int64_t>(buffer.bytes) : 0;
@@ -62,9 +72,9 @@ class Scheduler {
     for (const int reader : memory_.buffers[buffer].readers) {
       const auto r = static_cast<std::size_t>(reader);
       if (done_[r]) continue;
-      const bool ready = ready_.erase({growth_[r], reader}) > 0;
+      const bool ready = ready_.erase(key(reader)) > 0;
       growth_[r] -= held(memory_.buffers[buffer]);
-      if (ready) ready_.insert({growth_[r], reader});
+      if (ready) ready_.insert(key(reader));
       return;
     }
   }
@@ -75,18 +85,18 @@ class Scheduler {
     for (const std::size_t buffer : read_[u])
       if (--remaining_[buffer] == 1) last_reader_of(buffer);
     for (const int user : next_[u])
-      if (--waiting_[static_cast<std::size_t>(user)] == 0)
-        ready_.insert({growth_[static_cast<std::size_t>(user)], user});
+      if (--waiting_[static_cast<std::size_t>(user)] == 0) ready_.insert(key(user));
   }
 
   const Memory& memory_;
   std::vector<int> waiting_;
   std::vector<std::int64_t> growth_;  // bytes held after the unit, less those before, as things stand
+  std::vector<int> timing_;           // -1: as early as it can, 1: as late
   std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
-  std::vector<std::vector<std::size_t>> read_;    // buffers that each unit reads
-  std::vector<int> remaining_;                    // readers of a buffer that have not run
-  std::set<std::pair<std::int64_t, int>> ready_;  // by growth, then as recorded
+  std::vector<std::vector<std::size_t>> read_;  // buffers that each unit reads
+  std::vector<int> remaining_;                  // readers of a buffer that have not run
+  std::set<Key> ready_;
   std::vector<int> order_;
 };
 

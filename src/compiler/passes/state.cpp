@@ -1,5 +1,6 @@
 // Buffers for values; and which outputs may take the buffer of the state they replace.
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "compiler/homes.h"
@@ -22,6 +23,7 @@ class StateUpdates {
       if (buffer.writer >= 0)
         next_[static_cast<std::size_t>(buffer.writer)].insert(next_[static_cast<std::size_t>(buffer.writer)].end(),
                                                               buffer.readers.begin(), buffer.readers.end());
+    for (const auto& [first, then] : memory.before) next_[static_cast<std::size_t>(first)].push_back(then);
   }
 
   // The output takes the input's buffer when its kernel can and every other reader comes before.
@@ -84,6 +86,19 @@ class StateUpdates {
   std::vector<std::vector<int>> next_;  // units that wait for each unit
 };
 
+// In the order that all ranks keep (passes/buckets.cpp).
+void chain_collectives(const Draft& draft, Memory& memory) {
+  std::map<std::int64_t, int> chain;
+  for (std::size_t u = 0; u < draft.units.size(); ++u)
+    for (const ir::NodePtr& node : draft.units[u].claim.nodes)
+      if (node->attrs.has("order")) chain[node->attrs.integer("order")] = static_cast<int>(u);
+  int before = -1;
+  for (const auto& [order, unit] : chain) {
+    if (before >= 0) memory.before.push_back({before, unit});
+    before = unit;
+  }
+}
+
 int add_buffer(Memory& memory, Place::Kind kind, int index, std::size_t bytes, int writer) {
   Buffer buffer;
   buffer.place.kind = kind;
@@ -111,6 +126,7 @@ Memory make_memory(const Draft& draft) {
     for (const ir::Value& input : draft.units[u].claim.inputs)
       memory.buffers[static_cast<std::size_t>(memory.of.at(source(input)))].readers.push_back(static_cast<int>(u));
 
+  chain_collectives(draft, memory);
   StateUpdates state(draft, memory);
   for (const auto& [in, out] : graph.updates) {
     const ir::Value& output = graph.outputs[static_cast<std::size_t>(out)];

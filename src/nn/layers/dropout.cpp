@@ -1,4 +1,5 @@
 #include "nn/state.h"
+#include "varve/distributed.h"
 #include "varve/nn/layers.h"
 
 namespace varve::nn {
@@ -15,7 +16,10 @@ Tensor Dropout::forward(Tensor x, Mode mode) {
   const auto seed = static_cast<std::uint64_t>(DryRun::seed());
   Variable counter = buffer("counter", full_int({}, static_cast<std::int64_t>(seed << 32)));
   if (mode == Mode::infer) return x;
-  const Tensor y = varve::dropout(x, rate_, {.stream = where(), .counter = counter});
+  // Each rank drops others.
+  const int rank = distributed::rank();
+  const std::string stream = where() + (rank > 0 ? " of rank " + std::to_string(rank) : "");
+  const Tensor y = varve::dropout(x, rate_, {.stream = stream, .counter = counter});
   counter.assign(counter + 1);
   carry_flattened(x, y);
   return y;

@@ -1,5 +1,6 @@
 #include "nn/check.h"
 #include "nn/state.h"
+#include "varve/distributed.h"
 
 namespace varve::nn {
 namespace {
@@ -41,8 +42,15 @@ Tensor BatchNorm::forward(Tensor x, Mode mode) {
     const varve::BatchNorm batch = batch_norm_train(x, scale, shift, o.epsilon);
     const auto count = static_cast<double>(x.numel() / std::max<std::int64_t>(x.dim(-1), 1));
     const double unbiased = count > 1 ? count / (count - 1) : 1;
-    mean.assign(mean * (1 - o.momentum) + stop_gradient(batch.mean) * o.momentum);
-    var.assign(var * (1 - o.momentum) + stop_gradient(batch.var) * (o.momentum * unbiased));
+    const Tensor seen_mean = stop_gradient(batch.mean), seen_var = stop_gradient(batch.var);
+    if (distributed::size() == 1) {
+      mean.assign(mean * (1 - o.momentum) + seen_mean * o.momentum);
+      var.assign(var * (1 - o.momentum) + seen_var * (o.momentum * unbiased));
+    } else {  // what all ranks saw, so that their models stay the same
+      const std::vector<Tensor> seen = distributed::mean_gradients({seen_mean, seen_var * unbiased});
+      mean.assign(mean * (1 - o.momentum) + seen[0] * o.momentum);
+      var.assign(var * (1 - o.momentum) + seen[1] * o.momentum);
+    }
     y = batch.y;
   }
   y = o.activation(compute_type(y));

@@ -1,0 +1,79 @@
+// Many ranks: processes that train one model together, on one machine or several. Whoever started them decides how many
+// there are (`varve launch`, mpirun, srun, torchrun); a program that nobody started so is a world of one rank, in which
+// every collective is the identity and costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "varve/tensor.h"
+
+namespace varve::distributed {
+
+int rank();        // 0 … size() - 1
+int size();        // 1: nobody else
+int local_rank();  // among those on this machine
+int local_size();
+// Joins the others, where there are others; the first collective does so too. Throws Error: who is missing, or which
+// package brings the engine that is not there.
+void join();
+std::string engine();  // "gloo", "mpi", "nccl"; "none" in a world of one
+
+// ---- collectives: operators like any other, lazy and differentiable, in a compiled program or not. All ranks call the
+// same ones, in the same order, with equal shapes and types; a rank that does not is named.
+
+Tensor all_sum(const Tensor& x);
+Tensor all_mean(const Tensor& x);
+Tensor all_max(const Tensor& x);
+Tensor all_min(const Tensor& x);
+Tensor all_gather(const Tensor& x, std::int64_t axis = 0);   // one after the other along an axis; scalars as [size]
+Tensor sum_scatter(const Tensor& x, std::int64_t axis = 0);  // this rank's part of the sum
+Tensor broadcast(const Tensor& x, int root = 0);             // root's value
+
+// Gradients averaged over ranks, as a bound optimiser does by itself: in a compiled program several travel together, in
+// the order in which they become ready, while the backward pass goes on.
+std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients);
+
+// ---- messages. Outside a compiled function they are sent at once; inside, they run in the order in which they were
+// recorded, whether or not anybody reads what they give.
+
+void send(const Tensor& x, int to, int tag = 0);
+Tensor recv(const TensorType& type, int from, int tag = 0);
+void rank_barrier();  // no rank goes on before all have come here
+
+// ---- values outside programs
+
+// Every rank's variables take rank 0's values.
+void broadcast_variables(const std::vector<Variable>& variables, int root = 0);
+// Error that names the variable and the ranks where they differ in a bit.
+void check_ranks(const std::vector<Variable>& variables);
+std::vector<std::string> gather_text(const std::string& text);  // of each rank
+void note(const std::string& key,
+          const std::string& value);  // for the launcher: "run", the folder that it goes on with
+
+// What was spent on the wire since the start.
+struct WireTime {
+  double busy_seconds = 0;    // moving values
+  double waited_seconds = 0;  // of them, while nothing was computed
+};
+WireTime wire_time();
+
+// ---- starting
+
+struct LaunchOptions {
+  int ranks = 1;                        // on each host
+  std::vector<std::string> hosts = {};  // empty: this machine
+  std::vector<std::string> command;     // a program and its arguments
+  int restarts = 0;                     // how often the job may start again when a rank has died
+  bool elastic = false;                 // with one rank fewer each time
+  int threads = 0;                      // of each rank; 0: the machine's cores divided among its ranks
+  std::string address = "";             // of this machine, for ranks on other hosts; "": 127.0.0.1, or its name
+  bool labels = true;                   // "[2] " before each line of ranks but the first
+};
+// Starts the ranks and waits for them. Returns 0, or the exit code of the rank that failed first (128 + n: ended by
+// signal n). Each gets VARVE_RANK, VARVE_RANKS, VARVE_LOCAL_RANK, VARVE_LOCAL_RANKS, VARVE_MEETING, VARVE_JOB_KEY and
+// VARVE_THREADS; after a restart VARVE_RESTART, with which `fit` goes on from its last checkpoint.
+int launch(const LaunchOptions& options);
+
+}  // namespace varve::distributed

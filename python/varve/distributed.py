@@ -1,0 +1,22 @@
+"""Several processes train one model together: who we are, and values of all of them combined.
+
+    varve launch -n 4 python train.py       # or mpirun, srun, torchrun; python -m varve.launch is the same
+
+`fit`, and loops of your own with a bound optimiser and a `DataLoader`, need no change: batches are shared, gradients averaged.
+
+    if distributed.rank() == 0: print("speaks for all")
+    mean = distributed.all_mean(loss)       # an operator: lazy, differentiable, in a compiled function or not
+"""
+
+from __future__ import annotations
+
+from ._core import (
+    all_gather, all_max, all_mean, all_min, all_sum, broadcast, broadcast_variables, check_ranks, engine, gather_text, join, launch,
+    local_rank, local_size, mean_gradients, note, rank, rank_barrier, recv, send, size, sum_scatter, wire_time,
+)  # fmt: skip
+
+__all__ = [
+    "all_gather", "all_max", "all_mean", "all_min", "all_sum", "broadcast", "broadcast_variables", "check_ranks", "engine",
+    "gather_text", "join", "launch", "local_rank", "local_size", "mean_gradients", "note", "rank", "rank_barrier", "recv", "send",
+    "size", "sum_scatter", "wire_time",
+]  # fmt: skip

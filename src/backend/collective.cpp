@@ -1,0 +1,192 @@
+#include "backend/collective.h"
+
+#include <cstring>
+#include <map>
+
+#include "backend/communicator.h"
+#include "base/convert.h"
+#include "base/text.h"
+#include "base/threads.h"
+
+namespace varve::backend {
+namespace {
+
+// What the engine sums: narrow floats in f32, narrow integers in i32.
+DType wire_type(DType dtype) {
+  if (dtype == bf16 || dtype == f16) return f32;
+  if (dtype == i8 || dtype == u8 || dtype == boolean) return i32;
+  return dtype;
+}
+
+std::size_t count_of(const TensorType& type) { return static_cast<std::size_t>(type.shape.numel()); }
+
+// A block at a time, by all threads: gradients are large.
+void copy_or_convert(const void* from, DType from_type, void* to, DType to_type, std::size_t count) {
+  constexpr std::int64_t kBlock = 64 << 10;
+  if (from == to && from_type == to_type) return;
+  parallel_for(static_cast<std::int64_t>(count), kBlock, [&](std::int64_t begin, std::int64_t end) {
+    const auto* source = static_cast<const std::byte*>(from) + static_cast<std::size_t>(begin) * size_of(from_type);
+    auto* target = static_cast<std::byte*>(to) + static_cast<std::size_t>(begin) * size_of(to_type);
+    const auto n = static_cast<std::size_t>(end - begin);
+    if (from_type == to_type)
+      std::memcpy(target, source, n * size_of(from_type));
+    else
+      convert(source, from_type, target, to_type, static_cast<std::int64_t>(n));
+  });
+}
+
+// One value in, one out, through a buffer of the wire's type: the output's own where that will do.
+using Call = void (*)(Communicator&, void* data, std::size_t count, DType dtype);
+Prepared in_place_collective(const Task& task, Call call) {
+  const DType dtype = task.dtype_in(), wire = wire_type(dtype);
+  const std::size_t count = count_of(task.in[0].type);
+  const bool widens = wire != dtype;
+  return prepared(
+      [=](const RunArgs& args) {
+        void* const data = widens ? args.scratch : args.out[0];
+        copy_or_convert(args.in[0], dtype, data, wire, count);
+        Communication::get().run([=](Communicator& all) { call(all, data, count, wire); });
+        copy_or_convert(data, wire, args.out[0], dtype, count);
+      },
+      widens ? count * size_of(wire) : 0);
+}
+
+Prepared all_sum(const Task& task) {
+  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
+    all.all_reduce(data, count, dtype, Combine::sum);
+  });
+}
+Prepared all_max(const Task& task) {
+  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
+    all.all_reduce(data, count, dtype, Combine::max);
+  });
+}
+Prepared all_min(const Task& task) {
+  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
+    all.all_reduce(data, count, dtype, Combine::min);
+  });
+}
+
+Prepared all_gather(const Task& task) {
+  const std::size_t bytes = task.in[0].type.bytes();
+  return prepared([=](const RunArgs& args) {
+    const void* in = args.in[0];
+    void* out = args.out[0];
+    Communication::get().run([=](Communicator& all) { all.all_gather(in, out, bytes); });
+  });
+}
+
+Prepared sum_scatter(const Task& task) {
+  const DType dtype = task.dtype_in(), wire = wire_type(dtype);
+  const std::size_t all_count = count_of(task.in[0].type), own = count_of(task.out[0].type);
+  const bool widens = wire != dtype;
+  return prepared(
+      [=](const RunArgs& args) {
+        auto* const wide_in = static_cast<std::byte*>(args.scratch);
+        const void* in = widens ? wide_in : args.in[0];
+        void* out = widens ? wide_in + all_count * size_of(wire) : args.out[0];
+        if (widens) copy_or_convert(args.in[0], dtype, wide_in, wire, all_count);
+        Communication::get().run([=](Communicator& all) { all.sum_scatter(in, out, own, wire); });
+        if (widens) copy_or_convert(out, wire, args.out[0], dtype, own);
+      },
+      widens ? (all_count + own) * size_of(wire) : 0);
+}
+
+Prepared rank_broadcast(const Task& task) {
+  const std::size_t bytes = task.in[0].type.bytes();
+  const int root = static_cast<int>(task.attrs.integer("root"));
+  return prepared([=](const RunArgs& args) {
+    if (args.out[0] != args.in[0] && bytes) std::memcpy(args.out[0], args.in[0], bytes);
+    void* data = args.out[0];
+    Communication::get().run([=](Communicator& all) { all.broadcast(data, bytes, root); });
+  });
+}
+
+Prepared send(const Task& task) {
+  const std::size_t bytes = task.in[0].type.bytes();
+  const int to = static_cast<int>(task.attrs.integer("to")), tag = static_cast<int>(task.attrs.integer("tag"));
+  return prepared([=](const RunArgs& args) {
+    const void* data = args.in[0];
+    Communication::get().run([=](Communicator& all) { all.send(data, bytes, to, tag); });
+    *static_cast<float*>(args.out[0]) = *static_cast<const float*>(args.in[1]);
+  });
+}
+
+Prepared recv(const Task& task) {
+  const std::size_t bytes = task.out[0].type.bytes();
+  const int from = static_cast<int>(task.attrs.integer("from")), tag = static_cast<int>(task.attrs.integer("tag"));
+  return prepared([=](const RunArgs& args) {
+    void* data = args.out[0];
+    Communication::get().run([=](Communicator& all) { all.receive(data, bytes, from, tag); });
+    *static_cast<float*>(args.out[1]) = *static_cast<const float*>(args.in[0]);
+  });
+}
+
+Prepared rank_barrier(const Task&) {
+  return prepared([](const RunArgs& args) {
+    Communication::get().run([](Communicator& all) { all.barrier(); });
+    *static_cast<float*>(args.out[0]) = *static_cast<const float*>(args.in[0]);
+  });
+}
+
+// Outputs: the bucket, and the number of the work, which `end` waits for.
+Prepared all_sum_begin(const Task& task) {
+  struct Part {
+    DType dtype;
+    std::size_t count;
+  };
+  std::vector<Part> parts;
+  for (const Port& in : task.in) parts.push_back({in.type.dtype, count_of(in.type)});
+  const DType wire = task.dtype_out();
+  const std::size_t count = count_of(task.out[0].type);
+  return prepared([=](const RunArgs& args) {
+    auto* to = static_cast<std::byte*>(args.out[0]);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      copy_or_convert(args.in[i], parts[i].dtype, to, wire, parts[i].count);
+      to += parts[i].count * size_of(wire);
+    }
+    void* data = args.out[0];
+    *static_cast<std::int64_t*>(args.out[1]) = static_cast<std::int64_t>(
+        Communication::get().post([=](Communicator& all) { all.all_reduce(data, count, wire, Combine::sum); }));
+  });
+}
+
+Prepared all_sum_end(const Task& task) {
+  const std::size_t bytes = task.out[0].type.bytes();
+  return prepared([=](const RunArgs& args) {
+    Communication::get().wait(static_cast<Communication::Ticket>(*static_cast<const std::int64_t*>(args.in[1])));
+    if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+  });
+}
+
+const std::map<std::string, Maker>& makers() {
+  static const std::map<std::string, Maker> map = {
+      {"all_sum", all_sum},
+      {"all_max", all_max},
+      {"all_min", all_min},
+      {"all_gather", all_gather},
+      {"sum_scatter", sum_scatter},
+      {"rank_broadcast", rank_broadcast},
+      {"send", send},
+      {"recv", recv},
+      {"rank_barrier", rank_barrier},
+      {"all_sum_begin", all_sum_begin},
+      {"all_sum_end", all_sum_end},
+  };
+  return map;
+}
+
+}  // namespace
+
+Maker collective_maker(const std::string& op) {
+  const auto found = makers().find(op);
+  return found == makers().end() ? nullptr : found->second;
+}
+
+void add_collective_claims(ClaimMap& map, const std::string& backend) {
+  for (const auto& [op, make] : makers()) offer(map, backend, op, make);
+}
+
+bool is_collective(const ir::Node& node) { return node.op->family == "collective"; }
+
+}  // namespace varve::backend

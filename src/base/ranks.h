@@ -1,0 +1,25 @@
+// This process's place among the processes of a job, as whoever started it says in the environment: `varve launch`,
+// mpirun, srun or torchrun.
+#pragma once
+
+#include <string>
+
+namespace varve {
+
+struct RankPlace {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  // on this host
+  std::string starter = "none";        // who said so: "varve", "open mpi", "mpich", "slurm", "torchrun"
+  std::string engine = "none";         // the communicator that fits the starter: "gloo", "openmpi", "mpich"
+  std::string meeting;                 // host:port where the ranks meet; empty with MPI, which needs none
+  std::string key;                     // what a process must know to join
+  bool hosts_meeting = false;          // rank 0 opens the meeting; else the launcher has
+};
+
+// Read once. Throws Error that names the variable when one is wrong.
+const RankPlace& rank_place();
+
+// From these variables: how rank_place() reads, for tests. `get` returns null for what is not set.
+RankPlace read_rank_place(const char* (*get)(const char* name));
+
+}  // namespace varve

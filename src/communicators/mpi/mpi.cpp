@@ -1,0 +1,146 @@
+// Ranks by MPI. Compiled once for each implementation, whose binary interfaces differ: libvarve_openmpi.so,
+// libvarve_mpich.so.
+#include <mpi.h>
+
+#include <algorithm>
+#include <climits>
+#include <vector>
+
+#include "backend/communicator.h"
+#include "base/text.h"
+#include "varve/version.h"
+
+namespace varve::mpi_ranks {
+namespace {
+
+using backend::Combine;
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw backend::BrokenConnection(cat("a connection to another rank broke (", call, ": ", text, ")."));
+}
+
+MPI_Datatype type_of(DType dtype) {
+  if (dtype == f32) return MPI_FLOAT;
+  if (dtype == f64) return MPI_DOUBLE;
+  if (dtype == i32) return MPI_INT32_T;
+  if (dtype == i64) return MPI_INT64_T;
+  throw Error(cat("mpi: sums f32, f64, i32 and i64, not ", dtype, "."));
+}
+
+MPI_Op op_of(Combine combine) {
+  return combine == Combine::sum ? MPI_SUM : combine == Combine::max ? MPI_MAX : MPI_MIN;
+}
+
+// MPI counts in int: what is larger goes in pieces.
+constexpr std::size_t kMostElements = std::size_t{1} << 28;
+
+template <class F>
+void in_pieces(std::size_t count, F call) {
+  for (std::size_t at = 0; at < count; at += kMostElements)
+    call(at, static_cast<int>(std::min(kMostElements, count - at)));
+}
+
+class MpiCommunicator final : public backend::Communicator {
+ public:
+  explicit MpiCommunicator(const backend::Joining& joining) {
+    int ready = 0, level = 0;
+    check(MPI_Initialized(&ready), "MPI_Initialized");
+    if (!ready) {
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+      ours_ = true;
+    } else {
+      check(MPI_Query_thread(&level), "MPI_Query_thread");
+    }
+    if (level < MPI_THREAD_SERIALIZED)
+      throw Error("mpi: this MPI was started without support for threads; Varve needs MPI_THREAD_SERIALIZED.");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &all_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(all_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(all_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(all_, &size_), "MPI_Comm_size");
+    if (rank_ != joining.rank || size_ != joining.size)
+      throw Error(cat("mpi: the environment says rank ", joining.rank, " of ", joining.size, ", MPI says ", rank_,
+                      " of ", size_, ". Was it started by the mpirun of another MPI?"));
+  }
+
+  ~MpiCommunicator() override {
+    int over = 0;
+    if (aborted_ || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
+    MPI_Comm_free(&all_);
+    if (ours_) MPI_Finalize();
+  }
+
+  std::string engine() const override { return "mpi"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void all_reduce(void* data, std::size_t count, DType dtype, Combine combine) override {
+    in_pieces(count, [&](std::size_t at, int n) {
+      check(MPI_Allreduce(MPI_IN_PLACE, static_cast<char*>(data) + at * size_of(dtype), n, type_of(dtype),
+                          op_of(combine), all_),
+            "MPI_Allreduce");
+    });
+  }
+
+  void all_gather(const void* in, void* out, std::size_t bytes) override {
+    if (bytes > kMostElements) {  // rank by rank
+      char* to = static_cast<char*>(out);
+      std::copy_n(static_cast<const char*>(in), bytes, to + bytes * static_cast<std::size_t>(rank_));
+      for (int r = 0; r < size_; ++r) broadcast(to + bytes * static_cast<std::size_t>(r), bytes, r);
+      return;
+    }
+    const int n = static_cast<int>(bytes);
+    check(MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, all_), "MPI_Allgather");
+  }
+
+  void sum_scatter(const void* in, void* out, std::size_t count, DType dtype) override {
+    if (count > kMostElements) throw Error("mpi: sum_scatter of more than 2²⁸ elements for each rank.");
+    check(MPI_Reduce_scatter_block(in, out, static_cast<int>(count), type_of(dtype), MPI_SUM, all_),
+          "MPI_Reduce_scatter_block");
+  }
+
+  void broadcast(void* data, std::size_t bytes, int root) override {
+    in_pieces(bytes, [&](std::size_t at, int n) {
+      check(MPI_Bcast(static_cast<char*>(data) + at, n, MPI_BYTE, root, all_), "MPI_Bcast");
+    });
+  }
+
+  void send(const void* data, std::size_t bytes, int to, int tag) override {
+    in_pieces(bytes, [&](std::size_t at, int n) {
+      check(MPI_Send(static_cast<const char*>(data) + at, n, MPI_BYTE, to, tag, all_), "MPI_Send");
+    });
+  }
+
+  void receive(void* data, std::size_t bytes, int from, int tag) override {
+    in_pieces(bytes, [&](std::size_t at, int n) {
+      check(MPI_Recv(static_cast<char*>(data) + at, n, MPI_BYTE, from, tag, all_, MPI_STATUS_IGNORE), "MPI_Recv");
+    });
+  }
+
+  void barrier() override { check(MPI_Barrier(all_), "MPI_Barrier"); }
+
+  // MPI cannot end a call that waits: the job ends as a whole.
+  void abort() override {
+    aborted_ = true;
+    MPI_Abort(all_, 1);
+  }
+
+ private:
+  MPI_Comm all_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  bool ours_ = false, aborted_ = false;
+};
+
+}  // namespace
+}  // namespace varve::mpi_ranks
+
+extern "C" {
+__attribute__((visibility("default"))) const char* varve_plugin_version() { return varve::version(); }
+__attribute__((visibility("default"))) varve::backend::Communicator* varve_plugin_communicator(
+    const varve::backend::Joining& joining) {
+  return new varve::mpi_ranks::MpiCommunicator(joining);
+}
+}

@@ -1,0 +1,142 @@
+// Collectives of 1 to 4 ranks against what one process computes from all ranks' values.
+#include <numeric>
+
+#include "distributed/ranks.h"
+#include "varve/varve.h"
+
+namespace varve::test {
+namespace {
+
+namespace dist = distributed;
+
+// What rank r has.
+Tensor values_of(int r, const Shape& shape, DType dtype = f32) {
+  return (arange(shape.numel()).reshape(shape) * (r + 1) + r).to(dtype);
+}
+
+void expect_same(const Tensor& got, const Tensor& expected) {
+  ASSERT_EQ(got.type().str(), expected.type().str());
+  EXPECT_EQ(got.to_vector<double>(), expected.to_vector<double>());
+}
+
+Tensor sum_over_ranks(const Shape& shape, DType dtype) {
+  Tensor total = values_of(0, shape, dtype).to(f64);
+  for (int r = 1; r < dist::size(); ++r) total = total + values_of(r, shape, dtype).to(f64);
+  return total.to(dtype);
+}
+
+const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {0, 4}, {4, 3, 100}};
+
+class Collectives : public Ranks {
+ protected:
+  void TearDown() override { set_device("cpu"); }
+};
+
+TEST_P(Collectives, SumOfEveryType) {
+  if (started()) return;
+  for (const char* device : {"cpu", "reference"})
+    for (const DType dtype : {f32, f64, bf16, f16, i32, i64, u8, i8})
+      for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 2}}) {
+        set_device(device);
+        expect_same(dist::all_sum(values_of(dist::rank(), shape, dtype)), sum_over_ranks(shape, dtype));
+      }
+}
+
+TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  for (const char* device : {"cpu", "reference"})
+    for (const Shape& shape : kShapes) {
+      set_device(device);
+      const Tensor mine = values_of(r, shape);
+      expect_same(dist::all_mean(mine), sum_over_ranks(shape, f32) * (1.0 / n));
+      expect_same(dist::all_max(mine), values_of(n - 1, shape));
+      expect_same(dist::all_min(mine), values_of(0, shape));
+      expect_same(dist::broadcast(mine, n - 1), values_of(n - 1, shape));
+      std::vector<Tensor> all;
+      for (int other = 0; other < n; ++other) all.push_back(values_of(other, shape));
+      expect_same(dist::all_gather(mine), shape.rank() == 0 ? stack(all) : concat(all, 0));
+      if (shape.rank() == 3) expect_same(dist::all_gather(mine, 2), concat(all, 2));
+      const Tensor whole = values_of(r, Shape{2 * n, 3});
+      expect_same(dist::sum_scatter(whole), slice(sum_over_ranks({2 * n, 3}, f32), {{2 * r, 2 * r + 2}}));
+    }
+}
+
+// The loss is the sum of the ranks' losses: each rank's gradient is that of the whole by its own input.
+TEST_P(Collectives, Gradients) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  const Tensor x = values_of(r, {3});
+  const Tensor weight = full({}, r + 1.0);
+  const double weights = n * (n + 1) / 2.0;
+  const auto of = [&](auto collective) {
+    return grad([&](const Tensor& t) { return sum(collective(t)) * weight; })(x);
+  };
+  expect_same(of([](const Tensor& t) { return dist::all_sum(t); }), full({3}, weights));
+  expect_same(of([](const Tensor& t) { return dist::all_max(t); }), full({3}, r == n - 1 ? weights : 0));
+  expect_same(of([](const Tensor& t) { return dist::all_gather(t); }), full({3}, weights));
+  expect_same(of([](const Tensor& t) { return dist::broadcast(t, 0); }), full({3}, r == 0 ? weights : 0));
+  // Rank k's part of the sum has weight k + 1.
+  std::vector<Tensor> parts;
+  for (int k = 0; k < n; ++k) parts.push_back(full({2}, k + 1.0));
+  expect_same(grad([&](const Tensor& t) { return sum(dist::sum_scatter(t)) * weight; })(zeros({2 * n})),
+              concat(parts, 0));
+}
+
+TEST_P(Collectives, InCompiledProgramsTheyRunInOneOrder) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  auto program = compile([](Tensor x) {
+    const Tensor a = dist::all_sum(x), b = dist::all_max(x * 2), c = dist::all_sum(a + b);
+    return std::tuple(c, dist::all_min(x), dist::all_sum(x * x));
+  });
+  for (int step = 0; step < 20; ++step) {
+    const Tensor x = full({1000}, r + step);
+    const auto [c, least, squares] = program(x);
+    double total = 0, square = 0;
+    for (int k = 0; k < n; ++k) {
+      total += k + step;
+      square += (k + step) * (k + step);
+    }
+    EXPECT_EQ(c.to_vector<float>()[999], n * (total + 2 * (n - 1 + step)));
+    EXPECT_EQ(least.to_vector<float>()[0], step);
+    EXPECT_EQ(squares.to_vector<float>()[500], square);
+  }
+}
+
+TEST_P(Collectives, MessagesAndBarriers) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  if (n > 1) {  // round the ring, the first one sends first
+    const Tensor mine = full({4}, r);
+    Tensor got;
+    if (r == 0) dist::send(mine, 1, 3);
+    got = dist::recv({f32, {4}}, (r + n - 1) % n, 3);
+    if (r != 0) dist::send(mine, (r + 1) % n, 3);
+    EXPECT_EQ(got.to_vector<float>()[3], static_cast<float>((r + n - 1) % n));
+    auto both = compile([&](Tensor x) {  // nobody reads what is sent: it is sent all the same
+      if (r == 0) dist::send(x, 1, 5);
+      return r == 1 ? dist::recv({f32, {2}}, 0, 5) : x;
+    });
+    for (int step = 0; step < 3; ++step)
+      EXPECT_EQ(both(full({2}, step + 10.0 * r)).to_vector<float>()[0], r == 1 ? step : step + 10.0f * r);
+  }
+  dist::rank_barrier();
+  EXPECT_EQ(dist::gather_text("rank " + std::to_string(r)).back(), "rank " + std::to_string(n - 1));
+}
+
+TEST_P(Collectives, RanksThatDifferAreNamed) {
+  if (GetParam() == 1 || started()) return;
+  try {
+    const Tensor x = full({dist::rank() == 1 ? 5 : 4}, 1.0);
+    dist::all_sum(x).eval();
+    FAIL() << "ranks with other shapes went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1 exchanges other values"), std::string::npos) << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Collectives, ::testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace varve::test
