@@ -133,7 +133,8 @@ void bind_dataset(nb::module_& m) {
           "Names of the classes; empty when they have none.")
       .def(
           "class_count", [](const Dataset& d) { return unlocked([&] { return d.classes(); }); },
-          "How many classes there are: named ones, or one more than the largest target.")
+          "How many classes there are: named ones, or one more than the largest target.\n\n>>> "
+          "data.digits(train=10, test=1).train.class_count()\n10")
       .def_prop_ro(
           "name", [](const Dataset& d) { return d.info().name; }, "What it is called in messages.")
       .def_prop_ro(
@@ -156,7 +157,9 @@ void bind_dataset(nb::module_& m) {
       .def("take", &Dataset::take, "count"_a, "The first samples.")
       .def("range", &Dataset::range, "begin"_a, "end"_a, "Samples from begin to before end.")
       .def("subset", &Dataset::subset, "indices"_a, "These samples, in this order.")
-      .def("with_classes", &Dataset::with_classes, "classes"_a, "Numbered as these classes, matched by name.")
+      .def("with_classes", &Dataset::with_classes, "classes"_a,
+           "Numbered as these classes, matched by name.\n\n>>> digits = data.digits(train=10, test=1).train\n>>> "
+           "digits.with_classes([str(n) for n in range(10)]).classes[-1]\n'9'")
       .def("split", &Dataset::split, "share"_a, "seed"_a = 0, "A share chosen by the seed, and the rest.")
       .def("_map", [](const Dataset& d, const nb::list& wanted) { return d.map(to_transforms(wanted)); })
       .def("_whole",
@@ -175,7 +178,10 @@ void bind_dataset(nb::module_& m) {
               throw nb::index_error(("sample " + std::to_string(index) + " of " + std::to_string(d.size())).c_str());
             return unlocked([&] { return d.at(at); });
           },
-          "index"_a, "One sample, transformed as in epoch 0 with seed 0.");
+          "index"_a,
+          "One sample, transformed as in epoch 0 with seed 0.\n\n>>> x, y = data.digits(train=10, "
+          "test=1).train.at(-1)\n>>> "
+          "x.shape, y.shape\n((28, 28, 1), ())");
   nb::class_<data::Splits>(m, "Splits",
                            "The parts of a data set.\n\n>>> from varve import data\n>>> parts = data.digits(train=100, "
                            "test=10)\n>>> len(parts.train), len(parts.test), parts.validation\n(100, 10, None)")
@@ -195,10 +201,18 @@ void bind_dataset(nb::module_& m) {
           "uniform", [](const RandomView& r, double low, double high) { return r.get().uniform(low, high); },
           "low"_a = 0.0, "high"_a = 1.0)
       .def(
-          "integer", [](const RandomView& r, std::int64_t n) { return r.get().integer(n); }, "n"_a, "From 0 to n - 1.")
-      .def("normal", [](const RandomView& r) { return r.get().normal(); })
+          "integer", [](const RandomView& r, std::int64_t n) { return r.get().integer(n); }, "n"_a,
+          "From 0 to n - 1.\n\n>>> def changed(image, random):\n...     image *= 1 + random.integer(3)\n>>> "
+          "data.digits(train=10, test=1).train.map(changed).at(0)[0].shape\n(28, 28, 1)")
       .def(
-          "chance", [](const RandomView& r, double p) { return r.get().chance(p); }, "probability"_a);
+          "normal", [](const RandomView& r) { return r.get().normal(); },
+          "Normal, with mean 0 and deviation 1.\n\n>>> def changed(image, random):\n...     image *= 1 + 0.1 * "
+          "random.normal()\n>>> "
+          "data.digits(train=10, test=1).train.map(changed).at(0)[0].shape\n(28, 28, 1)")
+      .def(
+          "chance", [](const RandomView& r, double p) { return r.get().chance(p); }, "probability"_a,
+          "True so often.\n\n>>> def changed(image, random):\n...     image *= 2 if random.chance(0.5) else 1\n>>> "
+          "data.digits(train=10, test=1).train.map(changed).at(0)[0].shape\n(28, 28, 1)");
   nb::class_<Batches>(m, "_Batches")
       .def("__init__",
            [](Batches* self, const Dataset& d, std::int64_t batch, std::int64_t seed, std::int64_t epoch,
@@ -228,13 +242,17 @@ void bind_words_and_tables(nb::module_& m) {
                                "data\n>>> words = data.Vocabulary(['', '?', 'good', 'bad'])\n>>> words.encode('Good or "
                                "bad', 4), words.word(3)\n([0, 2, 1, 3], 'bad')")
       .def(nb::init<std::vector<std::string>>(), "words"_a)
-      .def("id", &data::Vocabulary::id, "word"_a, "1 when it is unknown.")
+      .def("id", &data::Vocabulary::id, "word"_a,
+           "The word's id; 1 when it is unknown.\n\n>>> data.Vocabulary(['', '?', 'good']).id('good')\n2")
       .def("word", &data::Vocabulary::word, "id"_a)
       .def("__len__", &data::Vocabulary::size)
       .def_prop_ro("words", &data::Vocabulary::words)
       .def("encode", &data::Vocabulary::encode, "text"_a, "length"_a,
            "The last words of a text as ids, padded with 0 on the left.")
-      .def_static("split", &data::Vocabulary::split, "text"_a, "Lower-cased words and numbers of a text.");
+      .def_static(
+          "split", &data::Vocabulary::split, "text"_a,
+          "Lower-cased words and numbers of a text.\n\n>>> data.Vocabulary.split('Good, 7 times')\n['good', '7', "
+          "'times']");
   nb::class_<data::TableColumn>(
       m, "TableColumn",
       "A column of a table: categories, or numbers and their scale.\n\n>>> from varve import data\n>>> table = "
@@ -262,7 +280,9 @@ void bind_words_and_tables(nb::module_& m) {
           "text"_a, "source"_a = "table", "Rows of CSV text as samples; without targets where they have none.")
       .def(
           "unscaled", [](const data::TableEncoder& e, const Tensor& v) { return e.unscaled(v); }, "values"_a,
-          "Outputs of a regression in the unit of the file.");
+          "Outputs of a regression in the unit of the file.\n\n>>> table = data.dataset({'wall': ['brick', 'wood'], "
+          "'price': [1.5, 2.5]}, 'price').table\n>>> table.unscaled(vv.tensor([[2.0]])).tolist()      # this one was "
+          "not scaled\n[[2.0]]");
 }
 
 Picture to_picture(nb::handle array) {

@@ -230,12 +230,19 @@ void bind_losses_and_metrics(nb::module_& m) {
                      "varve import train\n>>> train.accuracy.name, train.accuracy.higher_is_better\n('accuracy', True)")
       .def_ro("name", &Metric::name)
       .def_ro("higher_is_better", &Metric::higher_is_better)
-      .def("sums",
-           [](const Metric& metric, nb::handle output, nb::handle target) {
-             const Tensor o = to_tensor(output), t = to_tensor(target);
-             return unlocked([&] { return metric.sums(o, t); });
-           })
-      .def("value", [](const Metric& metric, const std::vector<double>& sums) { return metric.value(sums); })
+      .def(
+          "sums",
+          [](const Metric& metric, nb::handle output, nb::handle target) {
+            const Tensor o = to_tensor(output), t = to_tensor(target);
+            return unlocked([&] { return metric.sums(o, t); });
+          },
+          "output"_a, "target"_a,
+          "What a batch adds to the metric.\n\n>>> train.accuracy.sums(vv.tensor([[0.1, 0.9]]), "
+          "vv.tensor([1])).tolist()"
+          "\n[1.0, 1.0]")
+      .def(
+          "value", [](const Metric& metric, const std::vector<double>& sums) { return metric.value(sums); }, "sums"_a,
+          "The metric, of the sums of all batches.\n\n>>> train.accuracy.value([3.0, 4.0])\n0.75")
       .def("__repr__", [](const Metric& metric) { return "<varve metric " + metric.name + ">"; });
   m.def("metric_by_name", &metric_by_name, "name"_a,
         "A metric of the library.\n\n>>> from varve import train\n>>> train.metric_by_name('f1')\n<varve metric f1>");
@@ -280,7 +287,11 @@ void bind_callbacks(nb::module_& m) {
           "value_names", [](const SessionView& s) { return s.get().value_names(); }, "What every epoch will have.")
       .def(
           "stop", [](const SessionView& s, const std::string& why) { s.get().stop(why); },
-          "why"_a = "a callback asked for it", "Ends the run after this step.");
+          "why"_a = "a callback asked for it",
+          "Ends the run after this step.\n\n>>> import numpy\n>>> stop = train.each_epoch(lambda session: "
+          "session.stop('enough'))\n>>> nn.Sequential(nn.Dense(2)).fit(numpy.eye(4, dtype='float32'), numpy.arange(4) "
+          "% 2, "
+          "epochs=9, callbacks=[stop], verbosity='quiet').stopped\n'enough'");
   nb::class_<Callback, PythonCallback>(
       m, "Callback",
       "Subclasses override begin, step_end, epoch_end and end, which are called with the session. With a name(), what "
@@ -403,7 +414,10 @@ void bind_train(nb::module_& m) {
       .def_ro("signal", &History::signal)
       .def_ro("stopped", &History::stopped, "Why it ended before the last epoch; empty when it did not.")
       .def_ro("run", &History::run, "The run's folder.")
-      .def("curves", &curves_svg, "A chart of each value as SVG, and the rate's.");
+      .def("curves", &curves_svg,
+           "A chart of each value as SVG, and the rate's.\n\n>>> import numpy\n>>> history = "
+           "nn.Sequential(nn.Dense(2)).fit(numpy.eye(4, dtype='float32'), numpy.arange(4) % 2, epochs=2, "
+           "verbosity='quiet')\n>>> all('<svg' in chart for chart in history.curves())\nTrue");
   bind_losses_and_metrics(m);
   bind_callbacks(m);
   bind_runs(m);

@@ -26,6 +26,7 @@ def step(x, y):
     adam.apply(grads)
     return distributed.all_mean(loss)
 
+assert [x.shape[0] for x, _ in data.DataLoader(digits.train, batch=40)] == [40 // distributed.size()] * 5
 losses = [step(x, y).item() for x, y in data.DataLoader(digits.train, batch=40, seed=7)]
 total = distributed.all_sum(vv.tensor([1.0 + distributed.rank()])).tolist()
 assert total == [distributed.size() * (distributed.size() + 1) / 2], total

@@ -357,7 +357,7 @@ for _function in (named_children, children, named_modules, modules, named_parame
     setattr(_core.Module, _function.__name__, _function)
 for _name, _method in {"__reduce__": _reduce, "__setstate__": _setstate, "__repr__": _repr, "_repr_html_": _html}.items():
     setattr(_core.Module, _name, _method)
-copyreg.pickle(type(_core._layer_schemas), _function_reduce)  # type: ignore[arg-type]
+copyreg.pickle(type(_core._layer_schemas), _function_reduce)
 if "__reduce__" not in Variable.__dict__:
     Variable.__reduce__ = _variable_reduce  # type: ignore[method-assign]
-Summary._repr_html_ = _summary_html  # type: ignore[attr-defined]
+Summary._repr_html_ = _summary_html  # type: ignore[method-assign]

@@ -268,7 +268,7 @@ def _splits_repr(self: Splits) -> str:
 
 
 Splits.__repr__ = _splits_repr  # type: ignore[method-assign]
-Splits.__iter__ = _splits_iter  # type: ignore[attr-defined]
+Splits.__iter__ = _splits_iter  # type: ignore[method-assign, assignment]
 
 
 # ---- batches
@@ -340,7 +340,7 @@ class DataLoader:
         prefetch: int = 4,
         mixup: float = 0.0,
         rank: int = 0,
-        ranks: int = 1,
+        ranks: int = 0,
         stream: bool = False,
         **unknown: NoReturn,
     ) -> None:

@@ -16,7 +16,7 @@ in lists and dicts.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 
@@ -102,7 +102,7 @@ class Module(_core.Module):
         if "_takes_train" not in self.__dict__:
             object.__setattr__(self, "_takes_train", _takes_train(self.forward))
         train = mode == _core.Mode.train
-        y = self.forward(x, train) if self._takes_train else self.forward(x)
+        y = self.forward(x, train) if self.__dict__["_takes_train"] else self.forward(x)
         if not isinstance(y, Tensor):
             raise TypeError(f"{type(self).__name__}.forward returned a {type(y).__name__}; expected a Tensor")
         return y
@@ -115,7 +115,15 @@ class Module(_core.Module):
         return self._parameter(name, tuple(shape), init)
 
     def register_buffer(self, name: str, value: Any) -> Variable:
-        """A variable that is kept with the model and not learnt: `self.name`."""
+        """A variable that is kept with the model and not learnt: `self.name`.
+
+        >>> class Counter(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.register_buffer("calls", vv.zeros(()))
+        >>> list(Counter().state_dict())
+        ['calls']
+        """
         variable = self._add_buffer(name, value)
         object.__setattr__(self, name, variable)
         return variable
@@ -147,6 +155,8 @@ class ModuleList(Module):
     >>> len(blocks), [name for name, _ in blocks.named_children()]
     (3, ['0', '1', '2'])
     """
+
+    _items: List[Any]
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -200,6 +210,8 @@ class ModuleDict(Module):
     (['left', 'right'], 'dense')
     """
 
+    _items: Dict[str, Any]
+
     def __init__(self, items: Mapping[str, Any] = {}) -> None:
         super().__init__()
         object.__setattr__(self, "_items", {})
@@ -232,15 +244,27 @@ class ModuleDict(Module):
         return name in self._items
 
     def keys(self) -> List[str]:
-        """The names."""
+        """The names.
+
+        >>> nn.ModuleDict({"left": nn.Dense(2)}).keys()
+        ['left']
+        """
         return list(self._items)
 
     def values(self) -> List[Any]:
-        """What they name."""
+        """What they name.
+
+        >>> [layer.kind() for layer in nn.ModuleDict({"left": nn.Dense(2)}).values()]
+        ['dense']
+        """
         return list(self._items.values())
 
     def items(self) -> List[Tuple[str, Any]]:
-        """Both."""
+        """Both.
+
+        >>> [(name, layer.kind()) for name, layer in nn.ModuleDict({"left": nn.Dense(2)}).items()]
+        [('left', 'dense')]
+        """
         return list(self._items.items())
 
     def forward(self, x: Tensor, train: bool = False) -> Tensor:
@@ -268,7 +292,11 @@ class Sequential(_core._Sequential):
             self.push(layer, name)
 
     def push(self, layer: Any, name: str = "") -> "Sequential":
-        """Adds a layer at the end."""
+        """Adds a layer at the end.
+
+        >>> len(nn.Sequential(nn.Flatten()).push(nn.Dense(3), name="last"))
+        2
+        """
         self._push(layer if isinstance(layer, _core.Module) else Lambda(layer), name)
         return self
 

@@ -154,6 +154,7 @@ def fit(
     if progress is not None or sink is not None:
         options["progress"] = progress or sink
     try:
+        history: History
         history, raised = _core._fit(model, _samples(x, y, workers, processes, loss), options)
     except Error as error:
         if "= true" not in str(error):
@@ -185,7 +186,13 @@ class Score(Dict[str, float]):
         self.confusion = [counts[row * side : (row + 1) * side] for row in range(side)] if counts else []
 
     def by_class(self) -> List[Dict[str, float]]:
-        """Precision, recall, F1 and support of each class."""
+        """Precision, recall, F1 and support of each class.
+
+        >>> digits = data.digits(train=100, test=20)
+        >>> model = nn.Sequential(nn.Flatten(), nn.Dense(10))
+        >>> len(model.evaluate(digits.test, confusion=True).by_class())
+        10
+        """
         names = ("precision", "recall", "f1", "support")
         return [dict(zip(names, each)) for each in _core._class_scores(self.counts, len(self.confusion))]
 
@@ -360,7 +367,7 @@ __all__ = [
     "network_input", "new_run_folder", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",
     "runs", "smoothed_cross_entropy", "tensorboard", "top_k_accuracy", "worst",
 ]  # fmt: skip
-History._repr_html_ = _history_html  # type: ignore[attr-defined]
+History._repr_html_ = _history_html  # type: ignore[method-assign]
 History.__repr__ = _history_repr  # type: ignore[method-assign]
 for _function in (fit, evaluate, predict, lr_find):
     setattr(_core.Module, _function.__name__, _function)
