@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -101,9 +102,36 @@ std::set<int> connected_sockets() {
   return found;
 }
 
+// A write to a rank that is gone raises SIGPIPE, which would end the process. While one is alive, not in this thread,
+// nor in those that it starts.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~WithoutSigpipe() {
+    // One that came meanwhile must not be delivered now.
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    const timespec none{};
+    if (!sigismember(&before_, SIGPIPE)) sigtimedwait(&pipe, nullptr, &none);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 class GlooCommunicator final : public backend::Communicator {
  public:
   explicit GlooCommunicator(const backend::Joining& joining) {
+    const WithoutSigpipe quiet;
     Table table(joining);
     gloo::transport::tcp::attr attributes;
     attributes.hostname = joining.host;
@@ -194,10 +222,10 @@ class GlooCommunicator final : public backend::Communicator {
     });
   }
 
-  // Gloo's own way to close connections leaves a call that waits waiting; the end of a stream wakes it.
+  // Gloo's own way to close connections leaves a call that waits waiting; the end of what it reads wakes it.
   void abort() override {
     if (aborted_.exchange(true)) return;
-    for (const int fd : sockets_) shutdown(fd, SHUT_RDWR);
+    for (const int fd : sockets_) shutdown(fd, SHUT_RD);
   }
 
  private:
@@ -206,6 +234,7 @@ class GlooCommunicator final : public backend::Communicator {
 
   template <class F>
   void guarded(F call) {
+    const WithoutSigpipe quiet;
     if (aborted_) throw backend::BrokenConnection("the connection to the other ranks was ended.");
     try {
       call();
