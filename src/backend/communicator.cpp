@@ -17,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kVerdictTries = 60;  // of 50 ms
+constexpr double kGraceSeconds = 1;
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 std::function<Opened()>& loader() {
@@ -45,13 +46,30 @@ struct Communication::State {
   std::deque<Work> waiting;
   Ticket given = 0, finished = 0;
   std::string failed;
-  bool stopping = false;
+  Clock::time_point failed_at{};
+  bool stopping = false, idle = true;
   double waited = 0, busy = 0;
   std::thread thread;
 
   void work();
   void spoil(const std::string& why) {  // the mutex is held
-    if (failed.empty()) failed = why;
+    if (!failed.empty()) return;
+    failed = why;
+    failed_at = Clock::now();
+    done.notify_all();
+  }
+  // Until `holds`; or, after a failure, for a second more: an engine may not wake up from a connection that broke. Its
+  // connections are shut down by then, so that nothing is written behind the back of who goes on.
+  template <class Holds>
+  void wait_until(std::unique_lock<std::mutex>& lock, Holds holds) {
+    while (!holds()) {
+      if (failed.empty())
+        done.wait_for(lock, std::chrono::hours(1));
+      else if (seconds_since(failed_at) < kGraceSeconds)
+        done.wait_for(lock, std::chrono::milliseconds(50));
+      else
+        return;
+    }
   }
 };
 
@@ -64,6 +82,7 @@ void Communication::State::work() {
     Work next = std::move(waiting.front());
     waiting.pop_front();
     const bool spoilt = !failed.empty();
+    idle = false;
     lock.unlock();
     std::string error;
     const auto began = Clock::now();
@@ -84,13 +103,14 @@ void Communication::State::work() {
     lock.lock();
     busy += seconds_since(began);
     if (!error.empty()) spoil(error);
+    idle = true;
     ++finished;
     done.notify_all();
   }
 }
 
 Communication::Communication(std::unique_ptr<State> state) : state_(std::move(state)) {
-  state_->thread = std::thread([this] { state_->work(); });
+  state_->thread = std::thread([state = state_.get()] { state->work(); });
   if (state_->opened.listen)
     state_->opened.listen([this](const std::string& why) {
       {
@@ -102,13 +122,21 @@ Communication::Communication(std::unique_ptr<State> state) : state_(std::move(st
 }
 
 Communication::~Communication() {
+  if (state_->opened.listen) state_->opened.listen({});
+  bool stuck = false;
   {
-    const std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
     state_->stopping = true;
+    state_->wait_until(lock, [&] { return state_->idle; });
+    stuck = !state_->idle;
   }
   state_->posted.notify_all();
-  state_->thread.join();
-  if (state_->opened.listen) state_->opened.listen({});
+  if (stuck) {  // the process ends: what the engine still looks at stays
+    state_->thread.detach();
+    static_cast<void>(state_.release());
+  } else {
+    state_->thread.join();
+  }
 }
 
 bool Communication::is_open() {
@@ -138,7 +166,7 @@ void Communication::wait(Ticket ticket) {
   std::unique_lock lock(state_->mutex);
   if (state_->finished < ticket) {
     const auto began = Clock::now();
-    while (state_->finished < ticket) state_->done.wait_for(lock, std::chrono::hours(1));
+    state_->wait_until(lock, [&] { return state_->finished >= ticket; });
     state_->waited += seconds_since(began);
   }
   if (!state_->failed.empty()) throw Error(state_->failed);
@@ -174,7 +202,7 @@ void Communication::note(const std::string& key, const std::string& value) {
 
 void Communication::drain() {
   std::unique_lock lock(state_->mutex);
-  while (state_->finished < state_->given) state_->done.wait_for(lock, std::chrono::hours(1));
+  state_->wait_until(lock, [&] { return state_->finished == state_->given; });
 }
 
 std::string Communication::engine() const { return state_->opened.communicator->engine(); }
