@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from varve import distributed
+from varve import _core, distributed
 
 PROGRAM = """
 import sys
@@ -36,10 +36,8 @@ if distributed.rank() == 0:
 
 
 def has_engine():
-    try:
-        return distributed.launch([sys.executable, "-c", "import varve; varve.distributed.join()"], ranks=2) == 0
-    except ValueError:
-        return False
+    """Whether the build has Gloo. Whether it works is what the tests are for."""
+    return os.path.exists(os.path.join(os.path.dirname(_core.__file__), "libvarve_gloo.so"))
 
 
 def losses_of(path, ranks):
