@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "varve/tensor.h"
@@ -58,6 +59,38 @@ struct WireTime {
   double waited_seconds = 0;  // of them, while nothing was computed
 };
 WireTime wire_time();
+
+// ---- how a model is trained by many ranks: FitOptions::parallel, Optimizer::over
+
+// What gradients become on the wire. What is lost on the way is kept, and added to the next ones.
+struct Compression {
+  std::string name = "none";  // none, half, one_bit, top_k, power_sgd
+  double share = 0;           // top_k: of the entries
+  int rank = 0;               // power_sgd: of the two factors
+};
+Compression half();                       // in bf16
+Compression one_bit();                    // signs, and two means for each column: CNTK's 1-bit SGD
+Compression top_k(double share = 0.001);  // the largest entries alone: deep gradient compression
+Compression power_sgd(int rank = 4);      // two narrow factors of each matrix
+// "top_k" and named numbers, as configuration files give them.
+Compression compression_by_name(const std::string& name, const std::vector<std::pair<std::string, double>>& options);
+
+struct Parallel {
+  bool shard_optimizer = false;   // each rank keeps and updates its part of the optimiser's state (ZeRO-1)
+  bool shard_parameters = false;  // and of the parameters, which are gathered before use (ZeRO-3)
+  Compression compress = {};
+  // Parts that a batch is cut into, each computed apart and added in one order: with set_deterministic(true), any
+  // number of ranks that divides it ends with the same bits. 0: as many as ranks.
+  std::int64_t shards = 0;
+  bool sync_batch_norm = false;  // statistics of the whole batch, not of a rank's share
+  std::int64_t check_every = 0;  // steps between two looks whether all ranks have the same weights; 0: never
+  // Asynchronous: ranks step by themselves, and average their weights every so many steps (local SGD). 0: off.
+  std::int64_t average_every = 0;
+  double block_momentum = 0;  // of those averages
+  // Rank 0 keeps the weights, the others send it gradients and run at most so many steps ahead of the slowest of them
+  // (a parameter server). -1: off.
+  std::int64_t staleness = -1;
+};
 
 // ---- starting
 

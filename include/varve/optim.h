@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/distributed.h"
 #include "varve/ops.h"
 #include "varve/tensor.h"
 
@@ -69,7 +70,8 @@ class Optimizer {
   // biases and the scales of norms do not.
   Optimizer& decay_weights_only();
 
-  Bound over(const std::vector<Variable>& parameters) const;
+  // Among ranks, gradients are averaged; `parallel` says how, and where state is kept.
+  Bound over(const std::vector<Variable>& parameters, const distributed::Parallel& parallel = {}) const;
 
   const std::string& name() const { return rule_.name; }
   double rate() const { return rate_; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "varve/data.h"
+#include "varve/distributed.h"
 #include "varve/nn.h"
 #include "varve/optim.h"
 #include "varve/precision.h"
@@ -129,6 +130,7 @@ struct FitOptions {
   Verbosity verbosity = Verbosity::automatic;
   ProgressSink progress = {};  // empty: standard error
   std::string config = "";     // kept as config.toml in the run's folder
+  distributed::Parallel parallel = {};
 };
 // Leaves the model with the last weights; best.safetensors in the run's folder has the best ones.
 History fit(nn::Module& model, const data::Dataset& train, const FitOptions& options = {});

@@ -48,10 +48,72 @@ void bind_collectives(nb::module_& m) {
       "x"_a, "root"_a = 0);
 }
 
+void bind_parallel(nb::module_& m) {
+  nb::class_<dist::Compression>(m, "Compression",
+                                "What gradients become on the wire; what is lost is added to the next ones.\n\n"
+                                ">>> distributed.top_k(0.01).share\n0.01")
+      .def_ro("name", &dist::Compression::name)
+      .def_ro("share", &dist::Compression::share)
+      .def_ro("rank", &dist::Compression::rank)
+      .def("__repr__", [](const dist::Compression& c) { return "<varve compression " + c.name + ">"; });
+  m.def("half", &dist::half, "Gradients travel in bf16.\n\n>>> distributed.half().name\n'half'");
+  m.def("one_bit", &dist::one_bit,
+        "Signs, and two means for each column: CNTK's 1-bit SGD.\n\n>>> distributed.one_bit().name\n'one_bit'");
+  m.def("top_k", &dist::top_k, "share"_a = 0.001,
+        "The largest entries alone: deep gradient compression.\n\n>>> distributed.top_k(0.5).name\n'top_k'");
+  m.def("power_sgd", &dist::power_sgd, "rank"_a = 4,
+        "Two narrow factors of each matrix.\n\n>>> distributed.power_sgd().rank\n4");
+  m.def("compression_by_name", &dist::compression_by_name, "name"_a,
+        "options"_a = std::vector<std::pair<std::string, double>>(),
+        "A compression by its name.\n\n>>> distributed.compression_by_name('top_k', [('share', 0.1)]).share\n0.1");
+  nb::class_<dist::Parallel>(m, "Parallel",
+                             R"(How many ranks train one model together: `fit(parallel=…)`, `Optimizer.over`.
+
+>>> distributed.Parallel(shard_optimizer=True).shard_optimizer
+True)")
+      .def(
+          "__init__",
+          [](dist::Parallel* self, bool shard_optimizer, bool shard_parameters, nb::handle compress,
+             std::int64_t shards, bool sync_batch_norm, std::int64_t check_every, std::int64_t average_every,
+             double block_momentum, std::int64_t staleness) {
+            dist::Compression compression;
+            if (nb::isinstance<nb::str>(compress))
+              compression = dist::compression_by_name(nb::cast<std::string>(compress), {});
+            else if (!nb::try_cast<dist::Compression>(compress, compression))
+              throw nb::type_error("Parallel: compress is a name or a compression of varve.distributed");
+            new (self) dist::Parallel{.shard_optimizer = shard_optimizer,
+                                      .shard_parameters = shard_parameters,
+                                      .compress = compression,
+                                      .shards = shards,
+                                      .sync_batch_norm = sync_batch_norm,
+                                      .check_every = check_every,
+                                      .average_every = average_every,
+                                      .block_momentum = block_momentum,
+                                      .staleness = staleness};
+          },
+          nb::kw_only(), "shard_optimizer"_a = false, "shard_parameters"_a = false, "compress"_a = "none",
+          "shards"_a = 0, "sync_batch_norm"_a = false, "check_every"_a = 0, "average_every"_a = 0,
+          "block_momentum"_a = 0.0, "staleness"_a = -1,
+          nb::sig(
+              "def __init__(self, *, shard_optimizer: bool = False, shard_parameters: bool = False, compress: str | "
+              "Compression = 'none', shards: int = 0, sync_batch_norm: bool = False, check_every: int = 0, "
+              "average_every: int = 0, block_momentum: float = 0.0, staleness: int = -1) -> None"))
+      .def_ro("shard_optimizer", &dist::Parallel::shard_optimizer)
+      .def_ro("shard_parameters", &dist::Parallel::shard_parameters)
+      .def_ro("compress", &dist::Parallel::compress)
+      .def_ro("shards", &dist::Parallel::shards)
+      .def_ro("sync_batch_norm", &dist::Parallel::sync_batch_norm)
+      .def_ro("check_every", &dist::Parallel::check_every)
+      .def_ro("average_every", &dist::Parallel::average_every)
+      .def_ro("block_momentum", &dist::Parallel::block_momentum)
+      .def_ro("staleness", &dist::Parallel::staleness);
+}
+
 }  // namespace
 
 void bind_distributed(nb::module_& m) {
   bind_collectives(m);
+  bind_parallel(m);
   m.def("rank", &dist::rank, "This process among those of the job: 0 to size() - 1.\n\n>>> distributed.rank()\n0");
   m.def("size", &dist::size, "How many processes train together; 1: this one alone.\n\n>>> distributed.size()\n1");
   m.def("local_rank", &dist::local_rank, "The rank among those on this machine.\n\n>>> distributed.local_rank()\n0");

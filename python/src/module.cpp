@@ -45,9 +45,9 @@ NB_MODULE(_core, m) {
   bind_nn(m);
   bind_data(m);
   bind_zoo(m);
+  bind_distributed(m);  // optimisers and fit take its options
   bind_optim(m);
   bind_train(m);
-  bind_distributed(m);
 }
 
 }  // namespace

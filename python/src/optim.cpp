@@ -75,11 +75,12 @@ Methods that change something return another recipe. over(parameters) binds it.
 ([0.0], [0.5]))")
       .def(
           "over",
-          [](const Optimizer& self, nb::handle parameters) {
+          [](const Optimizer& self, nb::handle parameters, const distributed::Parallel& parallel) {
             const std::vector<Variable> all = to_variables(parameters, {"over", "parameters", false});
-            return unlocked([&] { return self.over(all); });
+            return unlocked([&] { return self.over(all, parallel); });
           },
-          "parameters"_a.none(), nb::sig("def over(self, parameters: Sequence[Variable]) -> BoundOptimizer"),
+          "parameters"_a.none(), "parallel"_a = distributed::Parallel{},
+          nb::sig("def over(self, parameters: Sequence[Variable], parallel: Parallel = ...) -> BoundOptimizer"),
           "The optimiser at work on these parameters.\n\n>>> optim.Adam(1e-3).over([vv.Variable([1.0])]).steps()\n0")
       .def_prop_ro("name", &Optimizer::name, "\"adam\", say.")
       .def_prop_ro("rate", &Optimizer::rate, "The rate, before any schedule.")

@@ -204,6 +204,7 @@ FitOptions fit_options(const nb::dict& given) {
   take("callbacks", o.callbacks);
   take("verbosity", o.verbosity);
   take("config", o.config);
+  take("parallel", o.parallel);
   return o;
 }
 
@@ -431,7 +432,7 @@ void bind_train(nb::module_& m) {
     // Every field of the struct: the test that compares Python's keywords with this fails when one is added.
     const auto [loss, optimizer, schedule, epochs, batch, validation, validation_share, metrics, monitor, run, seed,
                 resume, overwrite, save_seconds, save_steps, accumulate, average, precision, mixup, drop_last, workers,
-                check_layers, callbacks, verbosity, progress, config] = FitOptions{};
+                check_layers, callbacks, verbosity, progress, config, parallel] = FitOptions{};
     nb::dict all;
     all["epochs"] = epochs;
     all["batch"] = batch;

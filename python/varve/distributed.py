@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 from ._core import (
-    all_gather, all_max, all_mean, all_min, all_sum, broadcast, broadcast_variables, check_ranks, engine, gather_text, join, launch,
-    local_rank, local_size, mean_gradients, note, rank, rank_barrier, recv, send, size, sum_scatter, wire_time,
+    Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, broadcast, broadcast_variables, check_ranks, compression_by_name,
+    engine, gather_text, half, join, launch, local_rank, local_size, mean_gradients, note, one_bit, power_sgd, rank, rank_barrier, recv,
+    send, size, sum_scatter, top_k, wire_time,
 )  # fmt: skip
 
 __all__ = [
-    "all_gather", "all_max", "all_mean", "all_min", "all_sum", "broadcast", "broadcast_variables", "check_ranks", "engine",
-    "gather_text", "join", "launch", "local_rank", "local_size", "mean_gradients", "note", "rank", "rank_barrier", "recv", "send",
-    "size", "sum_scatter", "wire_time",
+    "Compression", "Parallel", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "broadcast", "broadcast_variables", "check_ranks",
+    "compression_by_name", "engine", "gather_text", "half", "join", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit",
+    "power_sgd", "rank", "rank_barrier", "recv", "send", "size", "sum_scatter", "top_k", "wire_time",
 ]  # fmt: skip

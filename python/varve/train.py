@@ -109,6 +109,7 @@ def fit(
     verbosity: str = "auto",
     progress: Optional[Callable[[str, bool], None]] = None,
     config: str = "",
+    parallel: Any = None,
     **unknown: NoReturn,
 ) -> History:
     """Trains a model on a data set, or on what `data.dataset` makes one of: arrays, tables, objects with samples.
@@ -123,6 +124,7 @@ def fit(
       bf16; mixup: α. workers: threads that read ahead; with processes=True, processes (see `data.DataLoader`)
     - check_layers names the layer that first gives a NaN. verbosity: auto, bar, lines, quiet; progress: a function of
       (line, kept) that gets the lines instead of standard error
+    - parallel: a `distributed.Parallel`, how many ranks train it together, where that is not the standard way
 
     Ctrl-C ends the run after the step in flight and raises KeyboardInterrupt, with what was done as its `history`; with a
     folder the run can be resumed.
@@ -146,6 +148,8 @@ def fit(
         options["optimizer"] = _optimizer(optimizer)
     if schedule is not None:
         options["schedule"] = _schedule(schedule)
+    if parallel is not None:
+        options["parallel"] = parallel
     if validation is not None:
         options["validation"] = _samples(validation, None, workers, processes, loss)
     from ._notebook import progress as shown  # not before: it takes time to import

@@ -47,6 +47,7 @@ State& bound(const std::shared_ptr<State>& state) {
 
 struct Bound::State {
   Optimizer optimizer;
+  distributed::Parallel parallel;
   std::vector<Variable> parameters;
   std::vector<Member> members;
   Variable rate, step;
@@ -86,8 +87,9 @@ Optimizer& Optimizer::decay_weights_only() {
   return *this;
 }
 
-Bound Optimizer::over(const std::vector<Variable>& parameters) const {
+Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed::Parallel& parallel) const {
   auto state = std::make_shared<Bound::State>(Bound::State{.optimizer = *this,
+                                                           .parallel = parallel,
                                                            .parameters = parameters,
                                                            .members = {},
                                                            .rate = Variable("rate", full({}, rate_), false),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "train/parallel.h"
 #include "varve/data.h"
 #include "varve/optim.h"
 #include "varve/train.h"
@@ -211,6 +212,7 @@ std::vector<KeyRow> run_rows() {
       word_row({"device", "where it computes: cpu, cuda (or cuda:1, …), reference"}, &Config::device),
       whole_row({"threads", "how many; 0: all cores"}, &Config::threads, 0, 1024),
       flag_row({"deterministic", "the same bits for any number of threads"}, &Config::deterministic),
+      parallel_row(),
       flag_row({"tensorboard", "event files in the run's folder"}, &Config::tensorboard),
       number_row({"save_seconds", "a checkpoint at least this often"}, &Config::save_seconds, 0, kHuge),
       whole_row({"save_steps", "and after so many steps; 0: off"}, &Config::save_steps, 0),

@@ -177,7 +177,8 @@ FitOptions fit_options(const Prepared& prepared) {
                      .precision = parse_precision(c.precision),
                      .mixup = c.mixup,
                      .workers = c.workers,
-                     .config = c.toml()};
+                     .config = c.toml(),
+                     .parallel = c.parallel};
   if (c.patience > 0) options.callbacks.push_back(early_stopping({.patience = c.patience}));
   if (c.tensorboard) options.callbacks.push_back(tensorboard());
   return options;

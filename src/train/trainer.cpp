@@ -11,6 +11,7 @@
 
 #include "train/clock.h"
 #include "train/interrupt.h"
+#include "train/parallel.h"
 #include "train/run_folder.h"
 #include "varve/distributed.h"
 #include "varve/interrupt.h"
@@ -37,6 +38,7 @@ std::int64_t validation_batch(std::int64_t samples, std::int64_t batch) {
 }
 
 void check(const FitOptions& o, const data::Dataset& train) {
+  check_parallel("fit: parallel", o.parallel);
   if (!train.defined() || train.size() == 0) throw Error("fit: the training data is empty.");
   if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
   if (o.batch < 1) throw Error("fit: batch must be at least 1, got " + std::to_string(o.batch) + ".");
@@ -118,7 +120,7 @@ void Trainer::join_ranks() {
 void Trainer::prepare_model() {
   build_for(model_, train_, options_.batch, options_.seed);
   check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
-  optimizer_ = options_.optimizer.over(model_.parameters());
+  optimizer_ = options_.optimizer.over(model_.parameters(), options_.parallel);
   if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
   std::set<const void*> seen;  // tied variables are kept once
   for (const nn::NamedVariable& named : model_.named_variables())

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/distributed.h"
 #include "varve/dtype.h"
 #include "varve/nn/text.h"
 #include "varve/op.h"
@@ -45,6 +46,7 @@ struct Config {
   int threads = 0;  // 0: all cores
   bool deterministic = false;
   int workers = 1;
+  distributed::Parallel parallel;
   bool tensorboard = false;
   double save_seconds = 60;
   std::int64_t save_steps = 0;
