@@ -43,9 +43,22 @@ void send(const Tensor& x, int to, int tag = 0);
 Tensor recv(const TensorType& type, int from, int tag = 0);
 void rank_barrier();  // no rank goes on before all have come here
 
+// ---- variables of which each rank keeps its part
+
+// From now on each rank keeps an equal part of each variable's elements. Reading one gathers the whole, and assigning
+// keeps the part: both mean the same as before, but all ranks must read together. Nothing in a world of one.
+void shard(const std::vector<Variable>& variables);
+void unshard(const std::vector<Variable>& variables);  // whole again, on every rank
+bool is_sharded(const Variable& variable);
+// What this rank keeps: one axis, the last rank's filled up with zeros. The variable itself, where it is not sharded.
+Variable part_of(const Variable& variable);
+// The part of a whole value that this rank would keep, and the whole of all ranks' parts.
+Tensor own_part(const Tensor& whole);
+Tensor whole_of(const Tensor& part, const Shape& shape);
+
 // ---- values outside programs
 
-// Every rank's variables take rank 0's values.
+// Every rank's variables take rank 0's values. Sharded ones have but one value: they are left as they are.
 void broadcast_variables(const std::vector<Variable>& variables, int root = 0);
 // Error that names the variable and the ranks where they differ in a bit.
 void check_ranks(const std::vector<Variable>& variables);

@@ -59,6 +59,7 @@ class Optimizer {
     std::string name;                // "adam"
     std::vector<std::string> state;  // names of what is kept for each parameter, starting at zero: "m", "v"
     std::function<Updated(const Slot&)> update;
+    bool elementwise = false;  // each entry by itself, so that ranks may each update their part
   };
 
   Optimizer(Rule rule, double rate, double weight_decay);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "optim/named.h"
+#include "optim/sharded.h"
 #include "varve/distributed.h"
 #include "varve/optim.h"
 
@@ -28,13 +29,15 @@ void check_parameter(const std::string& optimizer, const Variable& parameter, co
   }
 }
 
-Tensor global_norm(const std::vector<Tensor>& gradients) {
+// `parts`: each rank has its own part of them.
+Tensor global_norm(const std::vector<Tensor>& gradients, bool parts) {
   Tensor total;
   for (const Tensor& g : gradients) {
     const Tensor squares = sum(square(g)).to(f32);
     total = total.defined() ? total + squares : squares;
   }
-  return total.defined() ? sqrt(total) : zeros({});
+  if (!total.defined()) return zeros({});
+  return sqrt(parts ? distributed::all_sum(total) : total);
 }
 
 template <class State>
@@ -52,9 +55,12 @@ struct Bound::State {
   std::vector<Member> members;
   Variable rate, step;
 
+  // Each rank updates its part of every parameter, and keeps that part of the moments.
+  bool sharded() const { return distributed::size() > 1 && (parallel.shard_optimizer || parallel.shard_parameters); }
   std::vector<Tensor> checked(const std::vector<Tensor>& gradients) const;
   void apply(std::vector<Tensor> gradients, Tensor norm);
-  void update(Member& member, const Tensor& gradient, const Tensor& step_now);
+  Tensor update(Member& member, const Tensor& gradient, const Tensor& step_now);
+  void assign(const std::vector<Tensor>& updated);
 };
 
 Optimizer::Optimizer(Rule rule, double rate, double weight_decay)
@@ -94,6 +100,12 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
                                                            .members = {},
                                                            .rate = Variable("rate", full({}, rate_), false),
                                                            .step = Variable("step", zeros({}), false)});
+  if (state->sharded() && !rule_.elementwise)
+    throw Error(rule_.name +
+                ": its rule looks at parameters as a whole, and cannot update a rank's part of them: leave "
+                "shard_optimizer and shard_parameters out. (A rule of your own that treats each entry by itself says "
+                ".elementwise = true.)");
+  if (parallel.shard_parameters) distributed::shard(parameters);
   for (const Variable& parameter : parameters) {
     check_parameter(rule_.name, parameter, state->members);
     const bool decays = !decay_weights_only_ || parameter.shape().rank() >= 2;
@@ -108,6 +120,7 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
       const Tensor start = zeros(parameter.shape(), parameter.type().dtype);
       member.state.emplace_back(name + "." + parameter.name(), start, false);
     }
+    if (state->sharded()) distributed::shard(member.state);
     state->members.push_back(std::move(member));
   }
   Bound bound;
@@ -133,7 +146,7 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
     const DType dtype = parameter.type().dtype;
     wide.push_back(gradients[i].dtype() == dtype ? gradients[i] : gradients[i].to(dtype));
   }
-  return distributed::mean_gradients(wide);
+  return sharded() ? scatter_means(wide) : distributed::mean_gradients(wide);
 }
 
 // `norm` is that of the gradients, where somebody has already computed it.
@@ -144,38 +157,54 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
     norm = {};
   }
   if (most > 0) {
-    if (!norm.defined()) norm = global_norm(gradients);
+    if (!norm.defined()) norm = global_norm(gradients, sharded());
     const Tensor scale = minimum(1, most / norm);
     for (Tensor& g : gradients) g = g * scale.to(g.dtype());
   }
   const Tensor step_now = step.value() + 1;
   step.assign(step_now);
-  for (std::size_t i = 0; i < members.size(); ++i) update(members[i], gradients[i], step_now);
+  std::vector<Tensor> updated;
+  for (std::size_t i = 0; i < members.size(); ++i) updated.push_back(update(members[i], gradients[i], step_now));
+  assign(updated);
   if (tracing()) return;
   // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
   step.value().eval();
   for (const Member& member : members) {
-    member.parameter.value().eval();
-    for (const Variable& kept : member.state) kept.value().eval();
+    distributed::part_of(member.parameter).value().eval();
+    for (const Variable& kept : member.state) distributed::part_of(kept).value().eval();
   }
 }
 
-void Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {
+// The parameters' new values, or this rank's parts of them.
+void Bound::State::assign(const std::vector<Tensor>& updated) {
+  if (sharded() && !parallel.shard_parameters) {
+    std::vector<Shape> shapes;
+    for (const Member& member : members) shapes.push_back(member.parameter.shape());
+    const std::vector<Tensor> wholes = gather_wholes(updated, shapes);
+    for (std::size_t i = 0; i < members.size(); ++i) members[i].parameter.assign(wholes[i]);
+  } else {
+    for (std::size_t i = 0; i < members.size(); ++i) distributed::part_of(members[i].parameter).assign(updated[i]);
+  }
+}
+
+Tensor Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {
   const Optimizer::Rule& rule = optimizer.rule_;
-  Optimizer::Slot slot{.parameter = member.parameter.value(),
+  const bool cut = sharded() && !distributed::is_sharded(member.parameter);
+  Optimizer::Slot slot{.parameter = cut ? distributed::own_part(member.parameter.value())
+                                        : distributed::part_of(member.parameter).value(),
                        .gradient = gradient,
                        .state = {},
                        // A factor of 1 is left out, so that the update stays one operator.
                        .rate = member.rate_factor == 1 ? rate.value() : rate.value() * member.rate_factor,
                        .step = step_now,
                        .weight_decay = member.weight_decay};
-  for (const Variable& variable : member.state) slot.state.push_back(variable.value());
+  for (const Variable& variable : member.state) slot.state.push_back(distributed::part_of(variable).value());
   const Updated updated = rule.update(slot);
   if (updated.state.size() != member.state.size())
     throw Error(rule.name + ": its rule gave " + std::to_string(updated.state.size()) + " states, but names " +
                 std::to_string(member.state.size()) + ".");
-  member.parameter.assign(updated.parameter);
-  for (std::size_t i = 0; i < member.state.size(); ++i) member.state[i].assign(updated.state[i]);
+  for (std::size_t i = 0; i < member.state.size(); ++i) distributed::part_of(member.state[i]).assign(updated.state[i]);
+  return updated.parameter;
 }
 
 void Bound::apply(const std::vector<Tensor>& gradients) {
@@ -188,7 +217,7 @@ Tensor Bound::apply_with_norm(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
   std::vector<Tensor> wide = state.checked(gradients);
-  Tensor norm = global_norm(wide);
+  Tensor norm = global_norm(wide, state.sharded());
   state.apply(std::move(wide), norm);
   return norm;
 }

@@ -40,7 +40,8 @@ Optimizer adam_rule(const char* name, double rate, const AdamOptions& options, b
                           varve::AdamOptions now = fixed;
                           now.weight_decay = s.weight_decay;
                           return adam_update(s.parameter, s.gradient, s.state[0], s.state[1], s.rate, s.step, now);
-                        }},
+                        },
+                    .elementwise = true},
                    rate, options.weight_decay);
 }
 
@@ -83,10 +84,15 @@ Optimizer sgd(double rate, SgdOptions options) {
     throw Error("sgd: nesterov needs a momentum, such as 0.9; got momentum 0.");
   const bool plain = options.momentum == 0;
   Optimizer::Rule rule{
-      .name = "sgd", .state = {}, .update = [options, plain](const Slot& s) {
-        return sgd_update(s.parameter, s.gradient, plain ? Tensor() : s.state[0], s.rate,
-                          {.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = s.weight_decay});
-      }};
+      .name = "sgd",
+      .state = {},
+      .update =
+          [options, plain](const Slot& s) {
+            return sgd_update(
+                s.parameter, s.gradient, plain ? Tensor() : s.state[0], s.rate,
+                {.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = s.weight_decay});
+          },
+      .elementwise = true};
   if (!plain) rule.state = {"velocity"};
   return Optimizer(std::move(rule), rate, options.weight_decay);
 }
@@ -102,14 +108,16 @@ Optimizer rmsprop(double rate, RmspropOptions options) {
   if (options.momentum != 0) {
     return Optimizer({.name = "rmsprop",
                       .state = {"v", "velocity"},
-                      .update = [options](const Slot& s) { return rmsprop_momentum(s, options); }},
+                      .update = [options](const Slot& s) { return rmsprop_momentum(s, options); },
+                      .elementwise = true},
                      rate, options.weight_decay);
   }
   const varve::RmspropOptions fixed{.decay = options.decay, .epsilon = options.epsilon};
   return Optimizer(
       {.name = "rmsprop",
        .state = {"v"},
-       .update = [fixed](const Slot& s) { return rmsprop_update(s.parameter, decayed(s), s.state[0], s.rate, fixed); }},
+       .update = [fixed](const Slot& s) { return rmsprop_update(s.parameter, decayed(s), s.state[0], s.rate, fixed); },
+       .elementwise = true},
       rate, options.weight_decay);
 }
 
@@ -120,7 +128,8 @@ Optimizer adagrad(double rate, AdagradOptions options) {
                     .update =
                         [options](const Slot& s) {
                           return adagrad_update(s.parameter, decayed(s), s.state[0], s.rate, options.epsilon);
-                        }},
+                        },
+                    .elementwise = true},
                    rate, options.weight_decay);
 }
 
@@ -129,7 +138,8 @@ Optimizer adadelta(double rate, AdadeltaOptions options) {
   check_positive("adadelta: epsilon", options.epsilon);  // 0 would never leave the start
   return Optimizer({.name = "adadelta",
                     .state = {"squares", "deltas"},
-                    .update = [options](const Slot& s) { return adadelta_update(s, options); }},
+                    .update = [options](const Slot& s) { return adadelta_update(s, options); },
+                    .elementwise = true},
                    rate, options.weight_decay);
 }
 

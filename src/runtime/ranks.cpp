@@ -128,6 +128,7 @@ void note(const std::string& key, const std::string& value) {
 void broadcast_variables(const std::vector<Variable>& variables, int root) {
   if (size() == 1) return;
   for (const Variable& each : variables) {
+    if (is_sharded(each)) continue;
     Variable variable = each;
     const Tensor value = variable.value();
     const auto* from = static_cast<const std::byte*>(value.data());
@@ -137,8 +138,10 @@ void broadcast_variables(const std::vector<Variable>& variables, int root) {
   }
 }
 
-void check_ranks(const std::vector<Variable>& variables) {
+void check_ranks(const std::vector<Variable>& all_variables) {
   if (size() == 1) return;
+  std::vector<Variable> variables = all_variables;
+  std::erase_if(variables, is_sharded);  // no rank has a copy to compare
   std::string hashes;
   for (const Variable& variable : variables) {
     const Tensor value = variable.value();

@@ -38,6 +38,14 @@ Trace::Use& Trace::use(const std::shared_ptr<Variable::State>& variable) {
   return uses_.back();
 }
 
+Tensor Trace::whole(const std::shared_ptr<Variable::State>& variable) {
+  const Tensor kept = variable->form->kept.value();
+  for (const Whole& known : wholes_)
+    if (known.variable == variable && known.kept.value() == kept.value()) return known.made;
+  wholes_.push_back({variable, kept, variable->form->whole(kept)});
+  return wholes_.back().made;
+}
+
 GradientScope::GradientScope(std::vector<Variable> wrt) : wrt_(std::move(wrt)), outer_(current_gradient) {
   for (std::size_t i = 0; i < wrt_.size(); ++i) {
     std::size_t first = 0;  // a variable listed twice is one
@@ -119,6 +127,10 @@ const Shape& Variable::shape() const { return state_->type.shape; }
 Tensor Variable::value() const {
   if (!state_) throw Error("an empty Variable was read. Give it a name and a first value.");
   if (const Tensor* now = VariableScopes::find(state_)) return *now;
+  if (state_->form) {
+    Trace* trace = Trace::current();
+    return trace ? trace->whole(state_) : state_->form->whole(state_->form->kept.value());
+  }
   if (Trace* trace = Trace::current(); trace && !state_->local) return trace->use(state_).current;
   const std::lock_guard lock(state_->mutex);
   return plain_value(*state_);
@@ -127,6 +139,7 @@ Tensor Variable::value() const {
 void Variable::accept() {
   if (!state_) throw Error("an empty Variable was accepted. Give it a name and a first value.");
   std::atomic_store(&state_->spoilt, {});
+  if (state_->form) Variable(state_->form->kept).accept();
 }
 
 void Variable::assign(const Tensor& value) {
@@ -134,6 +147,7 @@ void Variable::assign(const Tensor& value) {
   if (value.type() != state_->type)
     throw Error(cat("variable '", state_->name, "': expected ", state_->type.str(), ", got ", value.type().str(), "."));
   VariableScopes::assign(state_, value);
+  if (state_->form) return Variable(state_->form->kept).assign(state_->form->part(value));
   if (Trace* trace = Trace::current(); trace && !state_->local) {
     Trace::Use& use = trace->use(state_);
     use.current = value;

@@ -1,6 +1,7 @@
 // What a thread is doing besides computing: recording a program, or recording for a gradient.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,11 +13,20 @@
 
 namespace varve {
 
+// A variable that is kept in another form than it is read in: as one rank's part, say. Reading makes the whole of what
+// `kept` holds, assigning keeps what is made of the whole.
+struct Form {
+  Variable kept;
+  std::function<Tensor(const Tensor& kept)> whole;
+  std::function<Tensor(const Tensor& whole)> part;
+};
+
 struct Variable::State {
   std::string name;
   bool trainable = true;
   bool local = false;  // made inside a traced function: that call's own, and what it holds is part of the graph
   TensorType type;
+  std::shared_ptr<const Form> form;  // null: as it is
 
   std::shared_ptr<const std::string>
       spoilt;  // why the value cannot be trusted, until somebody assigns a new one; atomic
@@ -51,10 +61,17 @@ class Trace {
   static Trace* current();  // the innermost one of this thread, or null
 
   Use& use(const std::shared_ptr<Variable::State>& variable);
+  // The whole of a variable that is kept in another form, made once for each value that is kept.
+  Tensor whole(const std::shared_ptr<Variable::State>& variable);
   const std::vector<Use>& uses() const { return uses_; }
 
  private:
+  struct Whole {
+    std::shared_ptr<Variable::State> variable;
+    Tensor kept, made;
+  };
   std::vector<Use> uses_;
+  std::vector<Whole> wholes_;
   Trace* outer_;
 };
 

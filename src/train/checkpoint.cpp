@@ -139,14 +139,15 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
                      const std::map<std::string, std::string>& metadata) {
   Safetensors content{.tensors = {}, .metadata = metadata};
   content.tensors.reserve(variables.size());
-  for (const Kept& kept : variables) content.tensors.push_back({kept.name, kept.variable.value()});
+  for (const Kept& kept : variables) content.tensors.push_back({kept.name, kept.variable.value().eval()});
+  if (path.empty()) return;
   content.metadata["format"] = "varve";
   content.metadata[kManifest] = manifest_text(position);
   content.metadata[kChecksum] = "";
   save_safetensors(path, content);
 }
 
-Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables) {
+Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables, std::vector<Tensor>* values) {
   const Safetensors content = load_safetensors(path);
   Position position = parse_manifest(content.metadata, path);
   std::vector<const Tensor*> found;
@@ -159,7 +160,10 @@ Position load_checkpoint(const std::string& path, const std::vector<Kept>& varia
                   kept.variable.type().str() + ".");
     found.push_back(tensor);
   }
-  for (std::size_t i = 0; i < variables.size(); ++i) Variable(variables[i].variable).assign(*found[i]);
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (values) values->push_back(*found[i]);
+    if (!values || !distributed::is_sharded(variables[i].variable)) Variable(variables[i].variable).assign(*found[i]);
+  }
   return position;
 }
 

@@ -32,10 +32,13 @@ struct Kept {
   Variable variable;
 };
 
+// Without a path they are only read, one after the other as for a file: all ranks take part in what is sharded.
 void save_checkpoint(const std::string& path, const std::vector<Kept>& variables, const Position& position,
                      const std::map<std::string, std::string>& metadata = {});
-// Checks that file and variables match before it changes anything.
-Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables);
+// Checks that file and variables match before it changes anything. `values`: they are put there instead of into the
+// variables that are sharded.
+Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables,
+                         std::vector<Tensor>* values = nullptr);
 
 // As a text, and back; Error that names the source when it is damaged.
 std::string position_text(const Position& position);

@@ -166,13 +166,28 @@ void Evaluator::begin(const std::function<bool()>& go_on) {
   if (batches.next(batch)) program_->peak_bytes(batch.x, batch.y);  // plans it
 }
 
+namespace {
+
+Tensor one_of_zeros(const Tensor& none) {
+  Shape shape = none.shape();
+  shape[0] = 1;
+  return zeros(shape, none.dtype());
+}
+
+}  // namespace
+
 Totals Evaluator::measured() {
   Totals totals(options_.metrics);
   model_.reset_state();
   data::Loader batches = loader();
+  const std::vector<Variable> parameters = model_.parameters();
+  const bool sharded = std::any_of(parameters.begin(), parameters.end(), distributed::is_sharded);
   for (data::Batch& batch : batches) {
     throw_if_interrupted();
-    if (batch.x.dim(0) > 0) totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+    if (batch.x.dim(0) > 0)
+      totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+    else if (sharded)  // the other ranks need this one's part of the weights
+      (*program_)(one_of_zeros(batch.x), one_of_zeros(batch.y));
   }
   totals.settle();
   totals.add_ranks();

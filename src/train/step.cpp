@@ -21,7 +21,7 @@ TrainStep::TrainStep(Parts parts)
             update(means);
           },
           {.name = "apply", .tf32 = parts_.precision.tf32})) {
-  if (distributed::size() > 1) share_ = Variable("share", ones({4}), false);
+  if (distributed::size() > 1) share_ = Variable("share", ones({5}), false);
   if (parts_.accumulate == 1) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
@@ -33,7 +33,8 @@ void TrainStep::take_part(const Share& share) {
   // The mean over ranks is then the mean over samples, whatever the ranks' shares.
   const auto weight =
       static_cast<float>(distributed::size() * static_cast<double>(share.samples) / static_cast<double>(share.of));
-  share_.assign(tensor({weight, share.samples > 0 ? 1.f : 0.f, share.ends ? 1.f : 0.f, share.stops ? 1.f : 0.f}));
+  share_.assign(tensor({weight, share.samples > 0 ? 1.f : 0.f, share.ends ? 1.f : 0.f, share.stops ? 1.f : 0.f,
+                        share.saves ? 1.f : 0.f}));
 }
 
 // Of all ranks: the mean loss over the batch, sums of metrics, wishes; in one message.
@@ -46,8 +47,8 @@ std::vector<Tensor> TrainStep::measured_by_all(const std::vector<Tensor>& measur
     flat.push_back(measured[i].reshape({-1}) * part(1));
     sizes.push_back(measured[i].numel());
   }
-  flat.push_back(share.slice({{2, 4}}));
-  sizes.push_back(2);
+  flat.push_back(share.slice({{2, 5}}));
+  sizes.push_back(3);
   std::vector<Tensor> sums = split(distributed::all_sum(concat(flat, 0)), sizes, 0);
   for (std::size_t i = 0; i < measured.size(); ++i) sums[i] = sums[i].reshape(measured[i].shape());
   return sums;
@@ -56,7 +57,7 @@ std::vector<Tensor> TrainStep::measured_by_all(const std::vector<Tensor>& measur
 TrainStep::Wishes TrainStep::wishes(const std::vector<Tensor>& measured) {
   if (distributed::size() == 1) return {};
   const std::vector<float> sums = measured.back().to_vector<float>();
-  return {sums[0] > 0, sums[1] > 0};
+  return {sums[0] > 0, sums[1] > 0, sums[2] > 0};
 }
 
 void TrainStep::update(const std::vector<Tensor>& gradients) {

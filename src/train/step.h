@@ -35,11 +35,12 @@ class TrainStep {
   struct Share {
     std::int64_t samples = 1, of = 1;  // of the whole batch
     bool ends = false, stops = false;  // a signal came; a callback asked to stop
+    bool saves = false;                // a checkpoint is due
   };
   void take_part(const Share& share);
   // Whether any rank wanted to, at the last step whose results are read here.
   struct Wishes {
-    bool end = false, stop = false;
+    bool end = false, stop = false, save = false;
   };
   static Wishes wishes(const std::vector<Tensor>& measured);
 

@@ -51,6 +51,17 @@ void check(const FitOptions& o, const data::Dataset& train) {
                 ". f16 has too small a range to train in; it is for storage and inference.");
 }
 
+// Rank 0's whole values, of which the others keep their parts.
+void give_parts(const std::vector<Variable>& variables, const std::vector<Tensor>& wholes) {
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!distributed::is_sharded(variables[i])) continue;
+    const TensorType type = variables[i].type();
+    const Tensor own = wholes.empty() ? zeros(type.shape, type.dtype) : wholes[i];
+    Variable(variables[i]).assign(distributed::broadcast(own).eval());
+    distributed::part_of(variables[i]).value().eval();
+  }
+}
+
 // Values whose rise is progress; everything else, losses and perplexities first of all, should fall.
 bool rises(const std::string& monitor, const std::vector<Metric>& metrics) {
   for (const Metric& metric : metrics)
@@ -115,11 +126,21 @@ void Trainer::join_ranks() {
   std::vector<Variable> variables;
   for (const Kept& kept : kept_) variables.push_back(kept.variable);
   distributed::broadcast_variables(variables);
+  if (!saves_together()) return;
+  if (distributed::gather_text(loaded_.empty() ? "" : "loaded")[0] == "loaded") give_parts(variables, loaded_);
+  loaded_.clear();
+  if (at_.total_steps == 0) save(nullptr);
+}
+
+bool Trainer::saves_together() const {
+  const distributed::Parallel& p = options_.parallel;
+  return distributed::size() > 1 && (p.shard_optimizer || p.shard_parameters);
 }
 
 void Trainer::prepare_model() {
   build_for(model_, train_, options_.batch, options_.seed);
   check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
+  if (options_.parallel.shard_parameters) distributed::broadcast_variables(model_.parameters());
   optimizer_ = options_.optimizer.over(model_.parameters(), options_.parallel);
   if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
   std::set<const void*> seen;  // tied variables are kept once
@@ -209,7 +230,7 @@ void Trainer::prepare_folder() {
   environment_ = environment_json(options_.seed);
   save_text(options_.run + "/environment.json", environment_);
   summary_ = model_.summarize({.batch = options_.batch}).str();
-  if (at_.total_steps == 0) save(nullptr);
+  if (at_.total_steps == 0 && !saves_together()) save(nullptr);
 }
 
 // What somebody trained for hours must not go because a program was started twice.
@@ -225,7 +246,7 @@ void Trainer::begin_anew() {
 
 void Trainer::resume() {
   const std::string path = last_checkpoint(options_.run);
-  Position saved = load_checkpoint(path, kept_);
+  Position saved = load_checkpoint(path, kept_, saves_together() ? &loaded_ : nullptr);
   check_same_run(path, saved, at_);
   go_on_from(std::move(saved));
   folder_->keep();
@@ -257,6 +278,7 @@ History Trainer::go() {
   for (const CallbackPtr& callback : options_.callbacks) callback->begin(*this);
   while (at_.epoch < options_.epochs && at_.history.stopped.empty())
     if (!train_epoch()) break;
+  if (options_.parallel.shard_parameters) distributed::unshard(model_.parameters());
   for (const CallbackPtr& callback : options_.callbacks) callback->end(*this);
   if (folder_ && began_ && !at_.history.interrupted) write_page(true);
   return at_.history;
@@ -295,7 +317,8 @@ void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& tot
   step.take_part({.samples = data::share_of(batch_samples(), distributed::rank(), distributed::size()),
                   .of = batch_samples(),
                   .ends = InterruptScope::asked(),
-                  .stops = !at_.history.stopped.empty()});
+                  .stops = !at_.history.stopped.empty(),
+                  .saves = save_due()});
   std::vector<Tensor> measured = batch.x.dim(0) > 0 ? step(batch.x, batch.y, completes_step())
                                                     : step(first_sample_.x, first_sample_.y, completes_step());
   wishes_ = TrainStep::wishes(measured);
@@ -359,7 +382,8 @@ void Trainer::call_step_end(Totals& totals) {
   try {
     for (const CallbackPtr& callback : options_.callbacks) callback->step_end(*this);
   } catch (...) {
-    if (at_.step % options_.accumulate == 0 || at_.step == batches_) {
+    // Where ranks save together, the others do not know of this.
+    if (!saves_together() && (at_.step % options_.accumulate == 0 || at_.step == batches_)) {
       totals.settle();
       save(&totals);
     }
@@ -387,7 +411,7 @@ bool Trainer::train_epoch(Totals& totals) {
     if (stops_now()) break;
     if (!complete || at_.step == batches_) continue;
     if (ends_now()) return end_interrupted(totals);
-    if (save_due()) {
+    if (saves_now()) {
       settle(totals);
       save(&totals);
     }
@@ -467,8 +491,7 @@ void Trainer::end_epoch(const Totals& totals) {
   if (better(monitored)) {
     at_.history.best = monitored;
     at_.history.best_epoch = record.epoch;
-    if (!options_.run.empty())
-      model_.save(best_weights(options_.run), {.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
+    save_best();
   }
   if (average_) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
@@ -488,6 +511,15 @@ void Trainer::end_epoch(const Totals& totals) {
   if (!options_.run.empty()) write_page(false);
 }
 
+void Trainer::save_best() {
+  if (options_.run.empty() && !saves_together()) return;
+  const Safetensors weights = model_.weights({.metadata = {{kCardKey, card_}, {"varve.crc32", ""}}});
+  for (const auto& [name, tensor] : weights.tensors) tensor.eval();
+  if (!options_.run.empty()) save_safetensors(best_weights(options_.run), weights);
+}
+
+bool Trainer::saves_now() const { return saves_together() ? wishes_.save : save_due(); }
+
 bool Trainer::save_due() const {
   if (options_.run.empty()) return false;
   if (options_.save_steps > 0 && at_.total_steps % options_.save_steps == 0) return true;
@@ -495,7 +527,10 @@ bool Trainer::save_due() const {
 }
 
 void Trainer::save(const Totals* totals) {
-  if (options_.run.empty()) return;
+  if (options_.run.empty()) {
+    if (saves_together()) save_checkpoint("", kept_, at_);  // rank 0 reads the whole of them now
+    return;
+  }
   tick();
   at_.sums = totals ? totals->flat() : std::vector<double>{};
   at_.seen = totals ? totals->samples() : 0;

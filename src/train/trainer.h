@@ -56,6 +56,9 @@ class Trainer : public Session {
   void tick();
   void set_rate();
   void join_ranks();
+  bool saves_together() const;  // ranks keep parts of the state: all take part in a checkpoint
+  bool saves_now() const;
+  void save_best();
   std::int64_t batch_samples() const;
   bool stops_now();
   bool ends_now() const;
@@ -79,6 +82,7 @@ class Trainer : public Session {
   std::optional<optim::Average> average_;
   std::unique_ptr<Evaluator> validation_;
   std::vector<Kept> kept_;
+  std::vector<Tensor> loaded_;  // of a checkpoint, until all ranks have their parts
   Position at_;
   double loss_ = 0;
   bool higher_is_better_ = false;

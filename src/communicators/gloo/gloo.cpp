@@ -149,6 +149,7 @@ class GlooCommunicator final : public backend::Communicator {
   int size() const override { return context_->size; }
 
   void all_reduce(void* data, std::size_t count, DType dtype, Combine combine) override {
+    if (count == 0) return;  // Gloo divides by it, here and below
     const Reduce reduce = reduce_of(dtype, combine);
     guarded([&] {
       gloo::AllreduceOptions options(context_);
@@ -163,6 +164,7 @@ class GlooCommunicator final : public backend::Communicator {
   }
 
   void all_gather(const void* in, void* out, std::size_t bytes) override {
+    if (bytes == 0) return;
     guarded([&] {
       gloo::AllgatherOptions options(context_);
       options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
@@ -174,6 +176,7 @@ class GlooCommunicator final : public backend::Communicator {
 
   // Everybody's parts for this rank, added in the order of ranks.
   void sum_scatter(const void* in, void* out, std::size_t count, DType dtype) override {
+    if (count == 0) return;
     const Reduce reduce = reduce_of(dtype, Combine::sum);
     const std::size_t bytes = count * size_of(dtype), all = bytes * static_cast<std::size_t>(size());
     if (parts_.size() < all) parts_.resize(all);
@@ -189,6 +192,7 @@ class GlooCommunicator final : public backend::Communicator {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
+    if (bytes == 0) return;
     guarded([&] {
       gloo::BroadcastOptions options(context_);
       options.setOutput(static_cast<char*>(data), bytes);

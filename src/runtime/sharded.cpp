@@ -1,0 +1,64 @@
+// Variables of which each rank keeps its part.
+#include <numeric>
+
+#include "tensor/trace.h"
+#include "varve/distributed.h"
+#include "varve/ops.h"
+
+namespace varve::distributed {
+namespace {
+
+std::int64_t part_size(std::int64_t elements) { return (elements + size() - 1) / size(); }
+
+}  // namespace
+
+Tensor own_part(const Tensor& whole) {
+  const std::int64_t elements = whole.numel(), part = part_size(elements);
+  const std::int64_t begin = std::min(elements, part * rank()), end = std::min(elements, begin + part);
+  const Tensor own = whole.reshape({elements}).slice({{begin, end}});
+  return end - begin == part ? own : pad(own, {{0, part - (end - begin)}});
+}
+
+Tensor whole_of(const Tensor& part, const Shape& shape) {
+  if (part.rank() != 1 || part.dim(0) != part_size(shape.numel()))
+    throw Error("whole_of: a rank's part of " + shape.str() + " has shape [" +
+                std::to_string(part_size(shape.numel())) + "], got " + part.shape().str() + ".");
+  if (size() == 1) return part.reshape(shape);
+  return all_gather(part).slice({{0, shape.numel()}}).reshape(shape);
+}
+
+void shard(const std::vector<Variable>& variables) {
+  if (size() == 1) return;
+  for (const Variable& variable : variables) {
+    Variable::State& state = *variable.state();
+    if (state.form || state.type.shape.numel() == 0) continue;
+    const Tensor own = own_part(variable.value());
+    if (!tracing()) own.eval();
+    const Shape shape = state.type.shape;
+    auto form =
+        std::make_shared<const Form>(Form{Variable(state.name, own, state.trainable),
+                                          [shape](const Tensor& kept) { return whole_of(kept, shape); }, own_part});
+    Tensor before;  // given back after the mutex
+    const std::lock_guard lock(state.mutex);
+    before = std::exchange(state.held, Tensor());
+    state.packed = nullptr;
+    state.layout = nullptr;
+    state.form = std::move(form);
+  }
+}
+
+void unshard(const std::vector<Variable>& variables) {
+  for (const Variable& variable : variables) {
+    Variable::State& state = *variable.state();
+    if (!state.form) continue;
+    const Tensor whole = variable.value().eval();
+    state.form = nullptr;
+    Variable(variable).assign(whole);
+  }
+}
+
+bool is_sharded(const Variable& variable) { return variable.state() && variable.state()->form != nullptr; }
+
+Variable part_of(const Variable& variable) { return is_sharded(variable) ? variable.state()->form->kept : variable; }
+
+}  // namespace varve::distributed
