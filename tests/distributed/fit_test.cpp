@@ -5,7 +5,7 @@
 #include <map>
 #include <thread>
 
-#include "distributed/ranks.h"
+#include "distributed/fit_ranks.h"
 #include "temporary_folder.h"
 #include "varve/varve.h"
 
@@ -33,36 +33,7 @@ train::FitOptions options_for(int epochs) {
           .verbosity = train::Verbosity::quiet};
 }
 
-// What the first process has computed with one rank, and hands to the ranks by the environment.
-std::string losses_text(const train::History& history) {
-  std::string text;
-  for (const train::Epoch& epoch : history.epochs)
-    for (const auto& [name, value] : epoch.values) text += std::to_string(value) + " ";
-  return text;
-}
-
-void expect_near(const std::string& got, const std::string& expected, double tolerance) {
-  std::istringstream a(got), b(expected);
-  double x = 0, y = 0;
-  int count = 0;
-  while (b >> y) {
-    ASSERT_TRUE(a >> x);
-    EXPECT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)));
-    ++count;
-  }
-  EXPECT_GT(count, 0);
-}
-
-class FitAmongRanks : public Ranks {
- protected:
-  // The same training, first by one rank here, then by several.
-  template <class Train>
-  void expect_as_one(Train training, double tolerance = 2e-4) {
-    if (!std::getenv("VARVE_RANK")) setenv("ONE_RANK", training().c_str(), 1);
-    if (started()) return;
-    expect_near(training(), std::getenv("ONE_RANK"), tolerance);
-  }
-};
+class FitAmongRanks : public FitRanks {};
 
 data::Splits digits(std::int64_t samples) { return data::digits({.train = samples, .test = 37}); }
 
