@@ -11,6 +11,7 @@ thread_local const Frame* current_frame = nullptr;
 thread_local const DryRun* current_dry_run = nullptr;
 thread_local DType current_precision = f32;
 thread_local bool currently_wide = false;
+thread_local const SyncBatchNorm* current_sync = nullptr;
 thread_local const OwnNames* current_names = nullptr;
 
 struct Flattened {
@@ -43,6 +44,12 @@ Precision::Precision(DType dtype) : saved_(current_precision) {
 }
 Precision::~Precision() { current_precision = saved_; }
 DType Precision::current() { return current_precision; }
+
+SyncBatchNorm::SyncBatchNorm(Tensor counted)
+    : counted_(counted.defined() ? std::move(counted) : ones({})), outer_(std::exchange(current_sync, this)) {}
+SyncBatchNorm::~SyncBatchNorm() { current_sync = outer_; }
+const SyncBatchNorm* SyncBatchNorm::current() { return current_sync; }
+
 Tensor compute_type(const Tensor& x) {
   const bool wide = currently_wide && current_precision == f32;
   return is_floating(x.dtype()) ? x.to(wide ? f64 : current_precision) : x;

@@ -67,6 +67,8 @@ void TrainStep::update(const std::vector<Tensor>& gradients) {
 
 std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
   const nn::Precision precision(parts_.precision.dtype);
+  std::optional<nn::SyncBatchNorm> sync;
+  if (parts_.sync_batch_norm && share_.state()) sync.emplace(share_.value().slice({{1, 2}}).reshape({}));
   std::optional<nn::Watch> watch;
   if (parts_.check_layers)
     watch.emplace([](const nn::Watch::Call& call) {

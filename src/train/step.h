@@ -26,6 +26,7 @@ class TrainStep {
     bool check_layers = false;
     std::optional<HeldData> held = std::nullopt;
     TargetUnit unit = {};
+    bool sync_batch_norm = false;
   };
   explicit TrainStep(Parts parts);
   TrainStep(const TrainStep&) = delete;

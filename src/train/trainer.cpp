@@ -183,7 +183,8 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .precision = options_.precision,
           .check_layers = check_layers,
           .held = held_,
-          .unit = unit_of(train_, options_.loss)};
+          .unit = unit_of(train_, options_.loss),
+          .sync_batch_norm = options_.parallel.sync_batch_norm};
 }
 
 void Trainer::prepare_step() {

@@ -198,6 +198,21 @@ class Precision {
  private:
   DType saved_;
 };
+
+// While one is alive, batch norms in training normalise by the statistics of all ranks' samples, not of a rank's own.
+class SyncBatchNorm {
+ public:
+  explicit SyncBatchNorm(Tensor counted = {});  // a scalar: 1, or 0 on a rank whose samples do not count
+  ~SyncBatchNorm();
+  SyncBatchNorm(const SyncBatchNorm&) = delete;
+  SyncBatchNorm& operator=(const SyncBatchNorm&) = delete;
+  static const SyncBatchNorm* current();  // of this thread; null: none
+  const Tensor& counted() const { return counted_; }
+
+ private:
+  Tensor counted_;
+  const SyncBatchNorm* outer_;
+};
 Tensor compute_type(const Tensor& x);  // x in the current precision, when it is floating-point
 
 }  // namespace nn

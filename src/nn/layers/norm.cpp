@@ -9,6 +9,35 @@ void check_epsilon(const std::string& kind, double epsilon) {
   if (!(epsilon > 0)) throw Error(kind + ": epsilon is " + std::to_string(epsilon) + "; expected more than 0.");
 }
 
+// Means over all axes but the last and over all ranks: of what, and of how many values each.
+struct Seen {
+  Tensor mean, count;
+};
+Seen mean_of_ranks(const Tensor& x, const Tensor& counted) {
+  Axes axes;
+  for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+  const std::int64_t channels = x.dim(-1);
+  const auto rows = static_cast<double>(x.numel() / std::max<std::int64_t>(channels, 1));
+  const Tensor weight = counted.to(x.dtype());
+  const Tensor sums = distributed::all_sum(concat({sum(x, {.axes = axes}) * weight, (weight * rows).reshape({1})}, 0));
+  const Tensor count = sums.slice({{channels, channels + 1}});
+  return {sums.slice({{0, channels}}) / count, count};
+}
+
+// Two passes, so that a mean far from zero costs no digits.
+varve::BatchNorm batch_norm_of_ranks(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                                     const Tensor& counted, Tensor& unbiased) {
+  const Tensor wide = x.dtype() == f64 ? x : x.to(f32);
+  const Seen seen = mean_of_ranks(wide, counted);
+  const Tensor centred = wide - seen.mean;
+  const Tensor var = mean_of_ranks(square(centred), counted).mean;
+  Tensor y = centred * rsqrt(var + epsilon);
+  if (scale.defined()) y = y * scale.to(y.dtype());
+  if (shift.defined()) y = y + shift.to(y.dtype());
+  unbiased = seen.count / maximum(seen.count - 1, 1);
+  return {y.to(x.dtype()), seen.mean, var};
+}
+
 }  // namespace
 
 BatchNorm::BatchNorm(BatchNormOptions options) : options_(std::move(options)) {
@@ -39,15 +68,19 @@ Tensor BatchNorm::forward(Tensor x, Mode mode) {
   } else {
     // Without compile, an update that nobody reads would keep its whole batch alive: the last one is computed now.
     if (!tracing()) mean.value().eval(), var.value().eval();
-    const varve::BatchNorm batch = batch_norm_train(x, scale, shift, o.epsilon);
+    const SyncBatchNorm* sync = distributed::size() > 1 ? SyncBatchNorm::current() : nullptr;
     const auto count = static_cast<double>(x.numel() / std::max<std::int64_t>(x.dim(-1), 1));
-    const double unbiased = count > 1 ? count / (count - 1) : 1;
+    Tensor unbiased;
+    const varve::BatchNorm batch = sync ? batch_norm_of_ranks(x, scale, shift, o.epsilon, sync->counted(), unbiased)
+                                        : batch_norm_train(x, scale, shift, o.epsilon);
     const Tensor seen_mean = stop_gradient(batch.mean), seen_var = stop_gradient(batch.var);
+    const double own_unbiased = count > 1 ? count / (count - 1) : 1;
     if (distributed::size() == 1) {
       mean.assign(mean * (1 - o.momentum) + seen_mean * o.momentum);
-      var.assign(var * (1 - o.momentum) + seen_var * (o.momentum * unbiased));
+      var.assign(var * (1 - o.momentum) + seen_var * (o.momentum * own_unbiased));
     } else {  // what all ranks saw, so that their models stay the same
-      const std::vector<Tensor> seen = distributed::mean_gradients({seen_mean, seen_var * unbiased});
+      const std::vector<Tensor> seen = sync ? std::vector<Tensor>{seen_mean, seen_var * stop_gradient(unbiased)}
+                                            : distributed::mean_gradients({seen_mean, seen_var * own_unbiased});
       mean.assign(mean * (1 - o.momentum) + seen[0] * o.momentum);
       var.assign(var * (1 - o.momentum) + seen[1] * o.momentum);
     }
