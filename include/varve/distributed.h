@@ -32,6 +32,8 @@ Tensor all_gather(const Tensor& x, std::int64_t axis = 0);   // one after the ot
 Tensor sum_scatter(const Tensor& x, std::int64_t axis = 0);  // this rank's part of the sum
 Tensor broadcast(const Tensor& x, int root = 0);             // root's value
 
+// The same of gradients, flat and padded: in a compiled program as soon as the backward pass has made them.
+Tensor scatter_gradients(const Tensor& flat);
 // Gradients averaged over ranks, as a bound optimiser does by itself: in a compiled program several travel together, in
 // the order in which they become ready, while the backward pass goes on.
 std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients);

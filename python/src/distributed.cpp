@@ -48,6 +48,41 @@ void bind_collectives(nb::module_& m) {
       "x"_a, "root"_a = 0);
 }
 
+void bind_sharded(nb::module_& m) {
+  m.def(
+      "shard", [](const std::vector<Variable>& variables) { unlocked([&] { dist::shard(variables); }); }, "variables"_a,
+      "From now on each rank keeps its part of each variable. Reading one gathers the whole: all ranks must.\n\n"
+      ">>> distributed.shard([vv.Variable([1.0])])");
+  m.def(
+      "unshard", [](const std::vector<Variable>& variables) { unlocked([&] { dist::unshard(variables); }); },
+      "variables"_a, "Whole again, on every rank.\n\n>>> distributed.unshard([vv.Variable([1.0])])");
+  m.def("is_sharded", &dist::is_sharded, "variable"_a,
+        "Whether each rank keeps its part.\n\n>>> distributed.is_sharded(vv.Variable([1.0]))\nFalse");
+  m.def("part_of", &dist::part_of, "variable"_a,
+        "What this rank keeps of a variable; itself, where it is not sharded.\n\n>>> "
+        "distributed.part_of(vv.Variable([1.0])).tolist()\n[1.0]");
+  op(m, "own_part", dist::own_part, R"(The part of a whole value that this rank would keep.
+
+>>> distributed.own_part(vv.tensor([[1.0, 2.0]])).tolist()
+[1.0, 2.0])",
+     "whole"_a);
+  m.def(
+      "whole_of",
+      [](nb::handle part, nb::handle shape) {
+        const Tensor value = to_tensor(part);
+        const Shape whole = to_shape(shape);
+        return unlocked([&] { return dist::whole_of(value, whole); });
+      },
+      "part"_a, "shape"_a, nb::sig("def whole_of(part: TensorLike, shape: Sequence[int]) -> Tensor"),
+      "The whole of all ranks' parts.\n\n>>> distributed.whole_of(vv.tensor([1.0, 2.0]), (2, 1)).shape\n(2, 1)");
+  op(m, "scatter_gradients", dist::scatter_gradients,
+     R"(This rank's part of the sum of flat gradients; compiled, as soon as the backward pass has made them.
+
+>>> distributed.scatter_gradients(vv.tensor([1.0, 2.0])).tolist()
+[1.0, 2.0])",
+     "flat"_a);
+}
+
 void bind_parallel(nb::module_& m) {
   nb::class_<dist::Compression>(m, "Compression",
                                 "What gradients become on the wire; what is lost is added to the next ones.\n\n"
@@ -113,6 +148,7 @@ True)")
 
 void bind_distributed(nb::module_& m) {
   bind_collectives(m);
+  bind_sharded(m);
   bind_parallel(m);
   m.def("rank", &dist::rank, "This process among those of the job: 0 to size() - 1.\n\n>>> distributed.rank()\n0");
   m.def("size", &dist::size, "How many processes train together; 1: this one alone.\n\n>>> distributed.size()\n1");

@@ -131,6 +131,15 @@ class PrecisionScope {
   std::optional<nn::Precision> precision_;
 };
 
+class SyncScope {
+ public:
+  void enter() { sync_.emplace(); }
+  void exit() { sync_.reset(); }
+
+ private:
+  std::optional<nn::SyncBatchNorm> sync_;
+};
+
 void bind_summary(nb::module_& m) {
   nb::class_<nn::SummaryRow>(
       m, "SummaryRow",
@@ -293,6 +302,10 @@ void bind_combinations(nb::module_& m) {
       .def("__init__", [](PrecisionScope* self, nb::handle dtype) { new (self) PrecisionScope(to_dtype(dtype)); })
       .def("enter", &PrecisionScope::enter)
       .def("exit", &PrecisionScope::exit);
+  nb::class_<SyncScope>(m, "_SyncBatchNorm")
+      .def(nb::init<>())
+      .def("enter", &SyncScope::enter)
+      .def("exit", &SyncScope::exit);
 }
 
 }  // namespace

@@ -425,6 +425,28 @@ class precision:
         self._precision.exit()
 
 
+class sync_batch_norm:
+    """While it runs, batch norms in training on this thread normalise by the statistics of all ranks' samples.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> layer = nn.BatchNorm()
+    >>> with nn.sync_batch_norm():
+    ...     layer(vv.tensor([[1.0], [3.0]]), train=True).shape
+    (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self._scope = _core._SyncBatchNorm()
+
+    def __enter__(self) -> "sync_batch_norm":
+        self._scope.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.exit()
+
+
 def network(text: str, name: str = "network") -> _core.Module:
     """The network that a TOML text describes, not built yet.
 
@@ -454,5 +476,5 @@ globals().update(_made)
 _layers = list(_made)
 __all__ = [
     "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
-    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "watch", *_layers,
+    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "sync_batch_norm", "watch", *_layers,
 ]  # fmt: skip

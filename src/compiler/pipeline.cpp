@@ -46,7 +46,9 @@ std::shared_ptr<const Plan> compile_draft(const ir::Graph& graph, const backend:
   const Trace recording;  // decompositions record nodes that nobody may evaluate
   const ir::Graph ordered = order_collectives(graph);
   ir::verify(ordered, "order collectives");
-  ir::Graph bucketed = bucket_gradients(optimize(in_gainful_types(ordered, backend)));
+  const ir::Graph gathered = regather(ordered);
+  ir::verify(gathered, "regather");
+  ir::Graph bucketed = bucket_gradients(optimize(in_gainful_types(gathered, backend)));
   ir::verify(bucketed, "bucket gradients");
   Draft draft = select(std::move(bucketed), backend, std::move(layouts), choices);
   draft.parameters = parameters;

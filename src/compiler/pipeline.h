@@ -27,6 +27,13 @@ extern const std::vector<Pass> kGraphPasses;
 // Among ranks: before anything else, all collectives get their place in one chain; after the graph passes, gradients
 // that are to be summed travel in buckets, begun as soon as the last of a bucket is ready.
 ir::Graph order_collectives(const ir::Graph& graph);
+// Parameters that ranks keep in parts are gathered for the forward pass and, ordered, once more for the backward pass.
+ir::Graph regather(const ir::Graph& graph);
+struct BackwardUse {
+  const ir::Node* gather;
+  std::uint64_t user;  // the first node of the backward pass that reads it: its id
+};
+std::vector<BackwardUse> backward_uses(const ir::Graph& graph);
 ir::Graph bucket_gradients(const ir::Graph& graph);
 Exchanges exchanges_of(const ir::Graph& graph);
 

@@ -284,6 +284,11 @@ Tensor sum_scatter(const Tensor& x, std::int64_t axis) {
   return along(x, axis, "sum_scatter",
                [](const Tensor& t) { return record(sum_scatter_op.record(), {t}, whole_world())[0]; });
 }
+Tensor scatter_gradients(const Tensor& flat) {
+  Attrs attrs = whole_world();
+  attrs.set("bucket", true);
+  return record(sum_scatter_op.record(), {flat}, attrs)[0];
+}
 Tensor broadcast(const Tensor& x, int root) {
   Attrs attrs = whole_world();
   attrs.set("root", root);

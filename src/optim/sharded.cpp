@@ -44,7 +44,7 @@ std::vector<Tensor> scatter_means(const std::vector<Tensor>& values) {
       rows.push_back(in_rows(values[i]));
       sizes.push_back(rows.back().dim(1));
     }
-    const Tensor sums = dist::sum_scatter(concat(rows, 1).reshape({-1}));
+    const Tensor sums = dist::scatter_gradients(concat(rows, 1).reshape({-1}));
     for (const Tensor& part : split(sums, sizes, 0)) means.push_back(part * (1.0 / dist::size()));
   }
   return means;

@@ -1,6 +1,7 @@
 // Variables of which each rank keeps its part.
 #include <numeric>
 
+#include "tensor/record.h"
 #include "tensor/trace.h"
 #include "varve/distributed.h"
 #include "varve/ops.h"
@@ -27,6 +28,17 @@ Tensor whole_of(const Tensor& part, const Shape& shape) {
   return all_gather(part).slice({{0, shape.numel()}}).reshape(shape);
 }
 
+namespace {
+
+// A parameter: the compiler lets it go between its uses, and gathers it again (compiler/passes/regather.cpp).
+Tensor gathered(const Tensor& part, const Shape& shape) {
+  static const OpRecord& gather = find_operator("all_gather");
+  const Tensor all = record(gather, {part}, {{"ranks", std::int64_t{size()}}, {"again", std::int64_t{-1}}})[0];
+  return all.slice({{0, shape.numel()}}).reshape(shape);
+}
+
+}  // namespace
+
 void shard(const std::vector<Variable>& variables) {
   if (size() == 1) return;
   for (const Variable& variable : variables) {
@@ -37,7 +49,7 @@ void shard(const std::vector<Variable>& variables) {
     const Shape shape = state.type.shape;
     auto form =
         std::make_shared<const Form>(Form{Variable(state.name, own, state.trainable),
-                                          [shape](const Tensor& kept) { return whole_of(kept, shape); }, own_part});
+                                          [shape](const Tensor& kept) { return gathered(kept, shape); }, own_part});
     Tensor before;  // given back after the mutex
     const std::lock_guard lock(state.mutex);
     before = std::exchange(state.held, Tensor());

@@ -139,7 +139,10 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
                      const std::map<std::string, std::string>& metadata) {
   Safetensors content{.tensors = {}, .metadata = metadata};
   content.tensors.reserve(variables.size());
-  for (const Kept& kept : variables) content.tensors.push_back({kept.name, kept.variable.value().eval()});
+  for (const Kept& kept : variables) {
+    const Tensor value = kept.variable.value().eval();
+    if (!path.empty()) content.tensors.push_back({kept.name, value});
+  }
   if (path.empty()) return;
   content.metadata["format"] = "varve";
   content.metadata[kManifest] = manifest_text(position);

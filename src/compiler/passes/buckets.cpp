@@ -1,6 +1,7 @@
 // Collectives of a program: gradients in buckets, everything in one chain.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backend/collective.h"
 #include "base/hash.h"
@@ -111,23 +112,54 @@ ir::Graph in_buckets(const ir::Graph& graph) {
   return instead.empty() ? graph : ir::replace(graph, instead);
 }
 
+// When the backward pass has recorded the last of what a node is made of: the node itself came later.
+std::uint64_t ready_id(const ir::Node& node) {
+  std::uint64_t latest = 0;
+  std::unordered_set<const ir::Node*> seen;
+  std::vector<const ir::Node*> open = {&node};
+  while (!open.empty()) {
+    const ir::Node* next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    if (!next->origin.gradient_of.empty() || next->inputs.empty())
+      latest = std::max(latest, next->id);
+    else
+      for (const ir::Value& input : next->inputs) open.push_back(input.node.get());
+  }
+  return latest;
+}
+
+// A gradient's sum takes the place of the gradient, which the backward pass has recorded as it became ready.
+std::uint64_t place_of(const ir::Node& node) {
+  if (is_gradient_sum(node)) return node.inputs[0].node->id;
+  return node.is("sum_scatter") && node.attrs.has("bucket") ? ready_id(node) : node.id;
+}
+
 }  // namespace
 
-// By the order of recording, which is the same on every rank: literals may simplify another rank's graph further. A
-// gradient's sum takes the place of the gradient, which the backward pass has recorded as it became ready.
+// By the order of recording, which is the same on every rank: literals may simplify another rank's graph further.
 ir::Graph order_collectives(const ir::Graph& graph) {
-  std::vector<std::pair<std::uint64_t, const ir::Node*>> recorded;
+  struct Recorded {
+    std::uint64_t id;
+    const ir::Node* node;
+    bool again;  // the second time that it is gathered
+  };
+  std::vector<Recorded> recorded;
+  const std::vector<BackwardUse> gathered = backward_uses(graph);
+  for (const BackwardUse& use : gathered) recorded.push_back({use.user, use.gather, true});
   for (const ir::NodePtr& node : ir::topological(graph))
-    if (is_in_chain(*node))
-      recorded.push_back({is_gradient_sum(*node) ? node->inputs[0].node->id : node->id, node.get()});
+    if (is_in_chain(*node)) recorded.push_back({place_of(*node), node.get(), false});
   if (recorded.empty()) return graph;
-  std::stable_sort(recorded.begin(), recorded.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::unordered_map<const ir::Node*, std::int64_t> order;
-  for (const auto& [id, node] : recorded) order.emplace(node, static_cast<std::int64_t>(order.size()));
+  std::stable_sort(recorded.begin(), recorded.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::unordered_map<const ir::Node*, std::int64_t> order, again;
+  for (std::size_t i = 0; i < recorded.size(); ++i)
+    (recorded[i].again ? again : order).emplace(recorded[i].node, static_cast<std::int64_t>(i));
   return ir::rewrite(graph, [&](const ir::NodePtr& node, const ir::NodePtr& original) -> std::vector<ir::Value> {
     const auto found = order.find(original.get());
     if (found == order.end()) return {};
     const ir::NodePtr placed = placed_at(*node, found->second);
+    if (const auto second = again.find(original.get()); second != again.end())
+      placed->attrs.set("again", second->second);
     std::vector<ir::Value> values;
     for (int i = 0; i < static_cast<int>(placed->types.size()); ++i) values.push_back({placed, i});
     return values;
