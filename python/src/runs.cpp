@@ -53,6 +53,7 @@ void bind_config(nb::module_& m) {
       .def_rw("device", &Config::device)
       .def_rw("threads", &Config::threads)
       .def_rw("deterministic", &Config::deterministic)
+      .def_rw("parallel", &Config::parallel)
       .def_rw("workers", &Config::workers)
       .def_rw("tensorboard", &Config::tensorboard)
       .def_rw("save_seconds", &Config::save_seconds)

@@ -42,7 +42,8 @@ def test_every_field_of_the_library_is_a_keyword_with_its_standard():
     for name, standard in vv._core._fit_options().items():
         assert ours[name].default == standard, name
     assert set(train.FIT_OPTIONS) - set(vv._core._fit_options()) == {
-        "loss", "optimizer", "schedule", "validation", "metrics", "precision", "callbacks", "verbosity", "progress", "processes"
+        "loss", "optimizer", "schedule", "validation", "metrics", "precision", "callbacks", "verbosity", "progress", "processes",
+        "parallel",
     }  # fmt: skip
 
 

@@ -476,5 +476,6 @@ globals().update(_made)
 _layers = list(_made)
 __all__ = [
     "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
-    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "sync_batch_norm", "watch", *_layers,
+    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "sync_batch_norm",
+    "watch", *_layers,
 ]  # fmt: skip
