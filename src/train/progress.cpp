@@ -68,6 +68,8 @@ std::string line(const ProgressState& state, int cells) {
   else if (state.left >= 0 && state.epochs == 1)
     text += ", " + duration_text(state.left) + " left";
   for (const auto& [name, value] : state.values) text += "  " + name + ' ' + value_text(name, value);
+  if (state.wire > 0)
+    text += "  wire " + general(1e3 * state.wire, 2) + " ms, " + general(1e3 * state.hidden, 2) + " hidden";
   return text;
 }
 
@@ -131,6 +133,7 @@ void ProgressLine::note(const std::string& line) {
 void ProgressLine::begin_epoch(int epoch, std::int64_t done) {
   epoch_ = epoch;
   first_ = done;
+  wire_ = distributed::wire_time();
   began_ = drawn_ = Clock::now();
   if (verbosity_ == Verbosity::bar) draw(done, 0, {}, false);
 }
@@ -149,6 +152,12 @@ void ProgressLine::end_epoch(double seconds, const Values& values) {
 void ProgressLine::draw(std::int64_t done, double seconds, const Values& values, bool last) {
   ProgressState state = {.epoch = epoch_, .epochs = epochs_, .done = done, .steps = steps_, .seconds = seconds};
   state.values = values;
+  if (done > first_) {
+    const distributed::WireTime now = distributed::wire_time();
+    const auto steps = static_cast<double>(done - first_);
+    state.wire = (now.busy_seconds - wire_.busy_seconds) / steps;
+    state.hidden = std::max(0.0, state.wire - (now.waited_seconds - wire_.waited_seconds) / steps);
+  }
   if (!last && done > first_ && done < steps_) {
     const double step = seconds / static_cast<double>(done - first_);
     state.left = step * static_cast<double>(steps_ - done);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/distributed.h"
 #include "varve/train.h"
 
 namespace varve::train {
@@ -22,6 +23,8 @@ struct ProgressState {
   double seconds = 0;
   double left = -1;      // seconds until this epoch ends; negative: not told
   double run_left = -1;  // and the whole run
+  // Among ranks: seconds of a step that values were moving, and how many of them the step computed meanwhile.
+  double wire = 0, hidden = 0;
   Values values = {};
 };
 // "epoch 1/3 ━━━━━━━━━━━━━━━━━━━━ 469/469  2.9 s  loss 0.3121", in at most so many columns: the bar shrinks first, then
@@ -45,6 +48,7 @@ class ProgressLine {
   ProgressSink sink_;
   int epochs_, epoch_ = 0;
   std::int64_t steps_, first_ = 0;
+  distributed::WireTime wire_;  // when the epoch began
   double whole_epoch_ = -1;  // seconds of the last one, validation included; negative: none ended yet
   std::chrono::steady_clock::time_point began_, drawn_;
 };
