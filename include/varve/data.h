@@ -165,6 +165,12 @@ class Dataset {  // a cheap handle
   Dataset with_classes(const std::vector<std::string>& classes) const;
   // A share chosen by the seed, and the rest: auto [held_out, rest] = train.split(0.2, seed).
   std::pair<Dataset, Dataset> split(double share, std::int64_t seed = 0) const;
+  // Samples that lie apart: these are one rank's alone, and rank r has sizes[r] others. An epoch reads all of them: of
+  // each batch a rank reads what it has of the whole, in an order of its own. `part` asks the others for their sizes.
+  // `classes`: how many they are in all parts, where targets are classes without names.
+  Dataset as_part(std::vector<std::int64_t> sizes, std::int64_t classes = 0) const;
+  const std::vector<std::int64_t>& parts() const;  // of all ranks; empty: every rank can read every sample
+  std::int64_t total() const;                      // of all ranks' parts; size() where there are none
 
   std::pair<Tensor, Tensor> at(std::int64_t index) const;  // one sample, transformed as in epoch 0 with seed 0
   // For loaders: into memory of x().bytes() and y().bytes().
@@ -177,6 +183,9 @@ class Dataset {  // a cheap handle
   const View& view(const char* asked) const;
   std::shared_ptr<const View> view_;
 };
+
+// This rank's part of samples that no rank has all of. All ranks call it, each with its own.
+Dataset part(const Dataset& own);
 
 // All samples as in epoch 0 with seed 0, read by all threads: x [N, …], y [N, …]. `go_on` is asked now and then; when
 // it says no, there is nothing.
@@ -318,5 +327,10 @@ inline Loader batches(const Dataset& dataset, LoaderOptions options = {}) { retu
 std::int64_t batch_count(std::int64_t samples, std::int64_t batch, bool drop_last);
 // How many of a batch's `count` samples this process reads: they differ by one at most, and may be none.
 std::int64_t share_of(std::int64_t count, int rank, int ranks);
+// What a process reads of batch `index`, as places in its order of the epoch, and the samples of the whole batch.
+struct BatchShare {
+  std::int64_t begin = 0, end = 0, of = 0;
+};
+BatchShare batch_share(const Dataset& dataset, std::int64_t index, std::int64_t batch, int rank, int ranks);
 
 }  // namespace varve::data

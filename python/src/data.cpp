@@ -161,6 +161,12 @@ void bind_dataset(nb::module_& m) {
            "Numbered as these classes, matched by name.\n\n>>> digits = data.digits(train=10, test=1).train\n>>> "
            "digits.with_classes([str(n) for n in range(10)]).classes[-1]\n'9'")
       .def("split", &Dataset::split, "share"_a, "seed"_a = 0, "A share chosen by the seed, and the rest.")
+      .def("as_part", &Dataset::as_part, "sizes"_a, "classes"_a = 0,
+           "Samples that lie apart: these are one rank's alone, and rank r has sizes[r] others.\n\n>>> data.digits("
+           "train=10, test=1).train.as_part([10, 7]).total\n17")
+      .def_prop_ro("parts", &Dataset::parts, "How many samples each rank has; empty: every rank can read all.")
+      .def_prop_ro("total", &Dataset::total,
+                   "The samples of all ranks' parts; as many as there are, where there are none.")
       .def("_map", [](const Dataset& d, const nb::list& wanted) { return d.map(to_transforms(wanted)); })
       .def("_whole",
            [](const Dataset& d) {
@@ -258,6 +264,13 @@ void bind_words_and_tables(nb::module_& m) {
       "A column of a table: categories, or numbers and their scale.\n\n>>> from varve import data\n>>> table = "
       "data.dataset({'wall': ['brick', 'wood'], 'price': [1.5, 2.5]}, 'price').table\n>>> table.inputs[0].name, "
       "table.inputs[0].categories\n('wall', ['brick', 'wood'])")
+      .def(
+          "__init__",
+          [](data::TableColumn* self, std::string name, std::vector<std::string> categories, double mean,
+             double deviation) {
+            new (self) data::TableColumn{std::move(name), std::move(categories), mean, deviation};
+          },
+          "name"_a, "categories"_a = std::vector<std::string>{}, "mean"_a = 0.0, "deviation"_a = 1.0)
       .def_ro("name", &data::TableColumn::name)
       .def_ro("categories", &data::TableColumn::categories)
       .def_ro("mean", &data::TableColumn::mean)
@@ -267,6 +280,13 @@ void bind_words_and_tables(nb::module_& m) {
       "How the rows of a table become samples.\n\n>>> from varve import data\n>>> table = data.dataset({'wall': "
       "['brick', 'wood'], 'price': [1.5, 2.5]}, 'price').table\n>>> x, y = table.encode('wall,price' + chr(10) + "
       "'wood,2.5' + chr(10))\n>>> x.tolist(), table.width\n([[0.0, 1.0]], 2)")
+      .def(
+          "__init__",
+          [](data::TableEncoder* self, std::vector<data::TableColumn> inputs, data::TableColumn target) {
+            const auto last = static_cast<std::int64_t>(inputs.size());
+            new (self) data::TableEncoder{std::move(inputs), std::move(target), last, true, ','};
+          },
+          "inputs"_a, "target"_a)
       .def_ro("inputs", &data::TableEncoder::inputs)
       .def_ro("target", &data::TableEncoder::target)
       .def_prop_ro("width", &data::TableEncoder::width)
@@ -323,11 +343,17 @@ void bind_data(nb::module_& m) {
   bind_dataset(m);
   bind_sources(m);
   bind_pictures(m);
-  m.def("_dataset_of_arrays",
-        [](nb::handle x, nb::handle y, const std::string& name, std::vector<std::string> classes) {
-          const Tensor a = share_array(x), b = share_array(y);
-          return unlocked([&] { return data::from_tensors(a, b, {name, std::move(classes), nullptr}); });
-        });
+  m.def(
+      "_dataset_of_arrays",
+      [](nb::handle x, nb::handle y, const std::string& name, std::vector<std::string> classes,
+         const data::TableEncoder* table) {
+        const Tensor a = share_array(x), b = share_array(y);
+        data::Info info{name, std::move(classes), nullptr};
+        if (table) info.table = std::make_shared<data::TableEncoder>(*table);
+        return unlocked([&] { return data::from_tensors(a, b, info); });
+      },
+      "x"_a, "y"_a, "name"_a, "classes"_a, "table"_a.none() = nb::none());
+  m.def("_part", [](const Dataset& own) { return unlocked([&] { return data::part(own); }); });
   m.def(
       "_load_data",
       [](const std::string& name, const std::map<std::string, double>& options, bool download, bool quiet,

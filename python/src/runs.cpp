@@ -154,9 +154,11 @@ void bind_runs(nb::module_& m) {
   m.def(
       "_run",
       [](const Config& config, const std::string& folder, bool resume, Verbosity verbosity, nb::handle progress,
-         bool download, std::vector<CallbackPtr> callbacks) {
+         bool download, std::vector<CallbackPtr> callbacks, const std::vector<data::Dataset>& samples) {
         RunOptions options{.folder = folder, .resume = resume, .verbosity = verbosity, .fetch = {download, false}};
         options.callbacks = std::move(callbacks);
+        if (!samples.empty()) options.samples.train = samples[0];
+        if (samples.size() > 1) options.samples.validation = samples[1];
         if (!progress.is_none()) options.progress = to_sink(progress);
         Interruptible scope;
         const RunResult result = interruptible(scope, [&] {
@@ -165,7 +167,8 @@ void bind_runs(nb::module_& m) {
         });
         return nb::make_tuple(result, scope.taken());
       },
-      "config"_a, "folder"_a, "resume"_a, "verbosity"_a, "progress"_a.none(), "download"_a, "callbacks"_a);
+      "config"_a, "folder"_a, "resume"_a, "verbosity"_a, "progress"_a.none(), "download"_a, "callbacks"_a,
+      "samples"_a = std::vector<data::Dataset>{});
   m.def("_choose_network", [](const std::vector<std::string>& overrides, bool download) {
     const Chosen chosen = unlocked([&] { return choose_network(overrides, {download, false}); });
     return nb::make_tuple(chosen.config, chosen.what);

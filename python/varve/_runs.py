@@ -53,9 +53,12 @@ def run(
     verbosity: str = "auto",
     download: bool = True,
     callbacks: Sequence[Any] = (),
+    samples: Any = None,
+    validation_samples: Any = None,
     **options: Any,
 ) -> RunResult:
     """Trains a network file, a network of the zoo or a `Config`, tests it and keeps it in a folder, as `varve train` does.
+    `samples` and `validation_samples` are data sets in place of what the configuration names.
 
     >>> import tempfile
     >>> from varve import train
@@ -69,8 +72,11 @@ def run(
         chosen = config_from_toml(config.toml(), config.name, list(overrides) + [_override(k, v) for k, v in options.items()])
     from ._notebook import progress
 
+    given = [each for each in (samples, validation_samples) if each is not None]
+    if given and samples is None:
+        raise TypeError("run: validation_samples go with samples")
     how, sink = progress(verbosity)
-    result, raised = _core._run(chosen, str(folder), resume, how, sink, download, [as_callback(each) for each in callbacks])
+    result, raised = _core._run(chosen, str(folder), resume, how, sink, download, [as_callback(each) for each in callbacks], given)
     if raised is not None:
         raised.history = result.history
         raise raised

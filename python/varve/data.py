@@ -32,7 +32,7 @@ _sets = list(named)
 __all__ = [
     "CatalogEntry", "DataLoader", "Dataset", "SampleRandom", "Splits", "TableColumn", "TableEncoder", "Transform", "Vocabulary",
     "catalog", "characters", "csv", "dataset", "idx", "image_folder", "load", "load_picture", "normalize", "numpy", "options_of",
-    "present", "resize", "root", "save_png", "transform_names", "use_processes", *_sets,
+    "part", "present", "resize", "root", "save_png", "transform_names", "use_processes", *_sets,
 ]  # fmt: skip
 
 # ---- data of Python
@@ -77,6 +77,19 @@ def dataset(
         raise TypeError("a table needs the name of its target: dataset(table, target)")
     reader = Reader(_indexable(x), keys)
     return _core._dataset_of_reader(reader, reader.size, reader.x, reader.y, name, list(classes))
+
+
+def part(x: Any, y: Any = None, **options: Any) -> Dataset:
+    """A data set of samples that no rank has all of: what `dataset` makes of these arguments is this rank's part, and each
+    of the others calls it with its own. Parts may be of any size. An epoch reads all of them: of each batch a rank reads what
+    it has of the whole, in an order of its own. So another number of ranks, or other parts, see other batches.
+
+    >>> import numpy
+    >>> from varve import data
+    >>> data.part(numpy.zeros((10, 3), "float32"), numpy.arange(10) % 2).parts       # a world of one rank
+    [10]
+    """
+    return _core._part(dataset(x, y, **options))
 
 
 def _is_array(value: Any) -> bool:
@@ -360,7 +373,7 @@ class DataLoader:
     def __len__(self) -> int:
         if self.dataset is None:
             raise TypeError("a stream has no length")
-        whole, rest = divmod(len(self.dataset), self.batch)
+        whole, rest = divmod(self.dataset.total, self.batch)
         return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[Tuple[Tensor, Tensor]]:

@@ -79,15 +79,28 @@ struct Dataset::View {
   std::shared_ptr<const std::vector<std::int64_t>> indices = nullptr;  // null: all, in order
   std::vector<Transform> transforms = {};
   std::vector<std::int32_t> relabel = {};  // the source's classes under other numbers; empty: as they are
+  std::vector<std::int64_t> parts = {};    // samples of each rank, where they lie apart
 
   std::int64_t size() const { return indices ? static_cast<std::int64_t>(indices->size()) : source->size(); }
   std::int64_t at(std::int64_t i) const { return indices ? (*indices)[static_cast<std::size_t>(i)] : i; }
 
-  // These samples of the view; the caller has checked them.
-  std::shared_ptr<const View> choose(std::vector<std::int64_t> chosen) const {
+  void check_unordered() const {
+    if (source->streams() > 0)
+      throw Error(cat("data set \"", info->name, "\": text in streams has an order, and parts of it are taken by ",
+                      "range(begin, end)."));
+  }
+
+  // These samples of the view; the caller has checked them. Where samples lie apart, a rank cannot know which of theirs
+  // the others choose, unless all choose by a rule that says how many those are.
+  std::shared_ptr<const View> choose(std::vector<std::int64_t> chosen, std::vector<std::int64_t> of_parts = {}) const {
+    if (parts.size() != of_parts.size())
+      throw Error(cat("data set \"", info->name,
+                      "\": it is one rank's part of samples that lie apart. Choose among them before they are made a "
+                      "part, or split them by a share."));
     for (std::int64_t& index : chosen) index = at(index);
     auto view = std::make_shared<View>(*this);
     view->indices = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));
+    view->parts = std::move(of_parts);
     return view;
   }
 };
@@ -163,9 +176,7 @@ Dataset Dataset::range(std::int64_t begin, std::int64_t end) const {
 
 Dataset Dataset::subset(std::vector<std::int64_t> indices) const {
   const View& all = view("subset");
-  if (all.source->streams() > 0)
-    throw Error(cat("data set \"", all.info->name, "\": text in streams has an order, and parts of it are taken by ",
-                    "range(begin, end)."));
+  all.check_unordered();
   for (const std::int64_t index : indices) check_index(*all.info, index, all.size());
   return Dataset(all.choose(std::move(indices)));
 }
@@ -198,12 +209,47 @@ Dataset Dataset::with_classes(const std::vector<std::string>& classes) const {
 
 std::pair<Dataset, Dataset> Dataset::split(double share, std::int64_t seed) const {
   if (!(share >= 0 && share <= 1)) throw Error(cat("split: expected a share from 0 to 1, got ", share, "."));
+  const View& all = view("split");
+  all.check_unordered();
+  const auto held_of = [share](std::int64_t count) { return std::llround(share * static_cast<double>(count)); };
+  std::vector<std::int64_t> held_parts, rest_parts;  // each rank holds out the same share of its own
+  for (const std::int64_t count : all.parts) {
+    held_parts.push_back(held_of(count));
+    rest_parts.push_back(count - held_of(count));
+  }
   std::vector<std::int64_t> order = permutation(size(), Random(static_cast<std::uint64_t>(seed), 0, kSplitStream));
-  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(std::llround(share * static_cast<double>(size())));
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(held_of(size()));
   // In the order of the source: neighbours in a file are then read one after another.
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());
-  return {subset({order.begin(), middle}), subset({middle, order.end()})};
+  return {Dataset(all.choose({order.begin(), middle}, std::move(held_parts))),
+          Dataset(all.choose({middle, order.end()}, std::move(rest_parts)))};
+}
+
+Dataset Dataset::as_part(std::vector<std::int64_t> sizes, std::int64_t classes) const {
+  const View& all = view("as_part");
+  if (all.source->streams() > 0)
+    throw Error(cat("data set \"", all.info->name, "\": text in streams has an order, and cannot lie apart on ranks."));
+  if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; }) ||
+      std::find(sizes.begin(), sizes.end(), all.size()) == sizes.end())
+    throw Error(cat("data set \"", all.info->name,
+                    "\": the sizes of all ranks' parts are given, but none is that of "
+                    "this one, ",
+                    all.size(), " samples."));
+  auto changed = std::make_shared<View>(all);
+  changed->parts = std::move(sizes);
+  if (classes > 0) {
+    changed->classes = std::make_shared<ClassCount>();
+    changed->classes->found = classes;
+  }
+  return Dataset(std::shared_ptr<const View>(std::move(changed)));
+}
+
+const std::vector<std::int64_t>& Dataset::parts() const { return view("parts").parts; }
+
+std::int64_t Dataset::total() const {
+  const std::vector<std::int64_t>& sizes = parts();
+  return sizes.empty() ? size() : std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
 std::pair<Tensor, Tensor> Dataset::at(std::int64_t index) const {

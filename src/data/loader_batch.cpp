@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/ranks.h"
 #include "base/text.h"
@@ -65,8 +66,10 @@ BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
   const LoaderOptions& options = options_;
   check(options);
   check_streams(dataset_, options);
-  samples_ = dataset_.size();
-  batches_ = batch_count(samples_, options.batch, options.drop_last);
+  if (const std::size_t parts = dataset_.parts().size(); parts > 0 && static_cast<int>(parts) != options.ranks)
+    throw Error(cat("loader: \"", dataset_.info().name, "\" lies in ", parts, " parts, one for each rank, but ",
+                    options.ranks, " processes read it."));
+  batches_ = batch_count(dataset_.total(), options.batch, options.drop_last);
   if (options.skip < 0 || options.skip > batches_)
     throw Error(cat("loader: ", options.skip, " batches were to be skipped, the epoch has ", batches_, "."));
   if (options.mixup > 0) {
@@ -74,11 +77,13 @@ BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
     classes_ = dataset_.classes();
   }
   if (options.shuffle && dataset_.streams() == 0)
-    order_ = permutation(samples_, Random(static_cast<std::uint64_t>(options.seed),
-                                          static_cast<std::uint64_t>(options.epoch), kOrderStream));
+    order_ = permutation(dataset_.size(), Random(static_cast<std::uint64_t>(options.seed),
+                                                 static_cast<std::uint64_t>(options.epoch), kOrderStream));
   x_bytes_ = x_.bytes();
   y_bytes_ = y_.bytes();
-  const std::int64_t share = (std::min(options.batch, samples_) - 1) / options.ranks + 1;
+  std::int64_t share = 1;
+  for (std::int64_t index = 0; index < batches_; ++index)
+    share = std::max(share, rows_of(index).end - rows_of(index).begin);
   x_pool_ = std::make_shared<Pool>(rows_of_type(x_, share).bytes());
   y_pool_ = std::make_shared<Pool>(classes_ > 0 ? TensorType{f32, {share, classes_}}.bytes()
                                                 : rows_of_type(y_, share).bytes());
@@ -89,11 +94,27 @@ BatchReader::~BatchReader() {
   y_pool_->retire();
 }
 
-// The contiguous share of this process.
 BatchReader::Rows BatchReader::rows_of(std::int64_t index) const {
-  const std::int64_t begin = index * options_.batch, count = std::min(options_.batch, samples_ - begin);
-  const std::int64_t first = begin + count * options_.rank / options_.ranks;
-  return {first, first + share_of(count, options_.rank, options_.ranks)};
+  const BatchShare share = batch_share(dataset_, index, options_.batch, options_.rank, options_.ranks);
+  return {share.begin, share.end};
+}
+
+// A contiguous share of the epoch's order. Where samples lie apart, each rank has an order of its own samples and goes
+// through it as fast as the batches go through the whole, so that parts of any size end with the same step.
+BatchShare batch_share(const Dataset& dataset, std::int64_t index, std::int64_t batch, int rank, int ranks) {
+  const std::int64_t all = dataset.total(), begin = index * batch, end = std::min(begin + batch, all);
+  if (dataset.parts().empty()) {
+    const std::int64_t first = begin + (end - begin) * rank / ranks;
+    return {first, first + share_of(end - begin, rank, ranks), end - begin};
+  }
+  BatchShare share;
+  for (int r = 0; r < ranks; ++r) {
+    const std::int64_t own = dataset.parts()[static_cast<std::size_t>(r)];
+    const std::int64_t from = own * begin / all, to = own * end / all;
+    share.of += to - from;
+    if (r == rank) std::tie(share.begin, share.end) = std::pair(from, to);
+  }
+  return share;
 }
 
 std::int64_t share_of(std::int64_t count, int rank, int ranks) {

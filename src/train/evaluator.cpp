@@ -123,7 +123,7 @@ void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t bat
 
 Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often)
     : model_(model), dataset_(dataset), options_(std::move(options)), often_(often) {
-  if (dataset_.size() == 0) throw Error("evaluate: the data set is empty.");
+  if (dataset_.total() == 0) throw Error("evaluate: the data set is empty.");
   check_targets(options_.loss, dataset_);
   if (options_.batch < 1)
     throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");

@@ -33,7 +33,7 @@ HeldData::HeldData(const Tensor& x, const Tensor& y)
 
 std::optional<HeldData> HeldData::of(const data::Dataset& dataset, const std::function<bool()>& go_on) {
   const auto bytes = static_cast<std::int64_t>(dataset.x().bytes() + dataset.y().bytes());  // of a sample
-  if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0) return std::nullopt;
+  if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0 || !dataset.parts().empty()) return std::nullopt;
   if (dataset.size() == 0 || bytes == 0 || dataset.size() > kMostBytes / bytes) return std::nullopt;
   const std::optional<std::pair<Tensor, Tensor>> all = data::whole(dataset, go_on);
   if (!all) return std::nullopt;

@@ -139,9 +139,10 @@ void use_machine(const Config& config) {
   set_deterministic(config.deterministic);
 }
 
-Prepared prepare(const Config& config, const data::FetchOptions& fetch, const data::Info& like) {
+Prepared prepare(const Config& config, const data::FetchOptions& fetch, const data::Info& like,
+                 const data::Splits& samples) {
   use_machine(config);
-  Prepared p{.config = config, .data = load_data(config, fetch, like), .model = nullptr};
+  Prepared p{.config = config, .data = load_data(config, fetch, like, samples), .model = nullptr};
   p.config.data = absolute_data(config.data);
   if (!config.weights.empty()) p.config.weights = std::filesystem::absolute(config.weights).lexically_normal().string();
   check_input(config, p.data.train);
@@ -203,8 +204,8 @@ RunResult run(const Config& config, const RunOptions& given) {
   const bool first = distributed::rank() == 0;
   // A run that goes on keeps the scaling and the classes that it began with, whatever became of the file.
   const bool goes_on = options.resume && std::filesystem::exists(options.folder + "/model.json");
-  const Prepared p =
-      prepare(config, options.fetch, goes_on ? load_card(options.folder).info() : data::Info{.name = ""});
+  const Prepared p = prepare(config, options.fetch, goes_on ? load_card(options.folder).info() : data::Info{.name = ""},
+                             options.samples);
   std::optional<NewFolder> folder;  // the first rank's alone
   if (first) folder.emplace(config, options.folder);
   RunResult result{.config = p.config,

@@ -52,12 +52,14 @@ std::vector<data::Transform> normalization(const Config& config, const TensorTyp
   return {data::normalize(mean, deviation)};
 }
 
-data::Splits load_data(const Config& config, const data::FetchOptions& fetch, const data::Info& like) {
-  if (config.data.empty())
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch, const data::Info& like,
+                       const data::Splits& samples) {
+  if (config.data.empty() && !samples.train.defined())
     throw Error(config.name +
                 " comes without data of its own: name some, such as data=cifar10. `varve datasets` lists "
                 "what there is.");
-  data::Splits splits = data::load(config.data, fitted_options(config), fetch, like);
+  data::Splits splits =
+      samples.train.defined() ? samples : data::load(config.data, fitted_options(config), fetch, like);
   if (!splits.validation.defined() && config.validation > 0 && splits.train.streams() == 0)
     std::tie(splits.validation, splits.train) = splits.train.split(config.validation, config.seed);
   const std::vector<data::Transform> normal = normalization(config, splits.train.x());

@@ -39,7 +39,7 @@ std::int64_t validation_batch(std::int64_t samples, std::int64_t batch) {
 
 void check(const FitOptions& o, const data::Dataset& train) {
   check_parallel("fit: parallel", o.parallel);
-  if (!train.defined() || train.size() == 0) throw Error("fit: the training data is empty.");
+  if (!train.defined() || train.total() == 0) throw Error("fit: the training data is empty.");
   if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
   if (o.batch < 1) throw Error("fit: batch must be at least 1, got " + std::to_string(o.batch) + ".");
   if (o.accumulate < 1) throw Error("fit: accumulate must be at least 1, got " + std::to_string(o.accumulate) + ".");
@@ -60,6 +60,14 @@ void give_parts(const std::vector<Variable>& variables, const std::vector<Tensor
     Variable(variables[i]).assign(distributed::broadcast(own).eval());
     distributed::part_of(variables[i]).value().eval();
   }
+}
+
+Tensor one_of_zeros(const TensorType& sample) {
+  return reshape(zeros(sample.shape, sample.dtype), [&] {
+    Shape shape{1};
+    for (const std::int64_t size : sample.shape) shape.push_back(size);
+    return shape;
+  }());
 }
 
 // Values whose rise is progress; everything else, losses and perplexities first of all, should fall.
@@ -85,9 +93,9 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   check(options_, train_);
   if (!options_.validation.defined() && options_.validation_share > 0)
     std::tie(options_.validation, train_) = train_.split(options_.validation_share, options_.seed);
-  batches_ = data::batch_count(train_.size(), options_.batch, options_.drop_last);
+  batches_ = data::batch_count(train_.total(), options_.batch, options_.drop_last);
   if (batches_ == 0)
-    throw Error("fit: " + std::to_string(train_.size()) + " samples do not fill a batch of " +
+    throw Error("fit: " + std::to_string(train_.total()) + " samples do not fill a batch of " +
                 std::to_string(options_.batch) + ", and drop_last leaves partial ones out.");
   if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, train_.y());
   if (options_.monitor.empty()) options_.monitor = standard_monitor(options_);
@@ -97,7 +105,7 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   prepare_model();
   at_.seed = options_.seed;
   at_.batch = options_.batch;
-  at_.samples = train_.size();
+  at_.samples = train_.total();
   at_.accumulate = options_.accumulate;
   at_.optimizer = options_.optimizer.name();
   at_.loss = options_.loss.name;
@@ -155,7 +163,7 @@ void Trainer::prepare_model() {
         model_, options_.validation,
         EvaluateOptions{.loss = options_.loss,
                         .metrics = options_.metrics,
-                        .batch = validation_batch(options_.validation.size(), options_.batch),
+                        .batch = validation_batch(options_.validation.total(), options_.batch),
                         .confusion = !options_.run.empty() && classes,
                         .precision = options_.precision,
                         .workers = options_.workers},
@@ -203,11 +211,13 @@ void Trainer::prepare_step() {
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   data::Loader first = loader();
   data::Batch batch;
-  if (first.next(batch) && batch.x.dim(0) > 0) {
-    at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
-    // A rank that a small last batch leaves without samples still takes part in its sums, with one that counts nothing.
-    if (distributed::size() > 1) first_sample_ = {batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()};
-  }
+  bool any = first.next(batch);
+  while (any && batch.x.dim(0) == 0) any = first.next(batch);
+  if (any) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+  // A rank that a batch leaves without samples still takes part in its sums, with one that counts nothing.
+  if (distributed::size() > 1)
+    first_sample_ = any ? data::Batch{batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()}
+                        : data::Batch{one_of_zeros(train_.x()), one_of_zeros(train_.y())};
   if (validation_) validation_->begin(read_on(options_.validation));
 }
 
@@ -308,22 +318,22 @@ void Trainer::set_rate() {
   if (static_cast<float>(rate) != static_cast<float>(optimizer_.current_rate())) optimizer_.set_rate(rate);
 }
 
-// The whole batch's samples, of all ranks.
-std::int64_t Trainer::batch_samples() const {
-  return std::min(options_.batch, train_.size() - at_.step * options_.batch);
+data::BatchShare Trainer::batch_share() const {
+  return data::batch_share(train_, at_.step, options_.batch, distributed::rank(), distributed::size());
 }
 
 void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& totals) {
   set_rate();
-  step.take_part({.samples = data::share_of(batch_samples(), distributed::rank(), distributed::size()),
-                  .of = batch_samples(),
+  const data::BatchShare share = batch_share();
+  step.take_part({.samples = share.end - share.begin,
+                  .of = share.of,
                   .ends = InterruptScope::asked(),
                   .stops = !at_.history.stopped.empty(),
                   .saves = save_due()});
   std::vector<Tensor> measured = batch.x.dim(0) > 0 ? step(batch.x, batch.y, completes_step())
                                                     : step(first_sample_.x, first_sample_.y, completes_step());
   wishes_ = TrainStep::wishes(measured);
-  totals.add(std::move(measured), batch_samples());
+  totals.add(std::move(measured), share.of);
   if (totals.counted() == 0) totals.settle();
   loss_ = totals.last_loss();
   ++at_.step;

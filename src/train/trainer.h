@@ -59,7 +59,7 @@ class Trainer : public Session {
   bool saves_together() const;  // ranks keep parts of the state: all take part in a checkpoint
   bool saves_now() const;
   void save_best();
-  std::int64_t batch_samples() const;
+  data::BatchShare batch_share() const;
   bool stops_now();
   bool ends_now() const;
   void agree();

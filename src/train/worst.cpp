@@ -149,7 +149,9 @@ std::string class_name(const data::Info& info, std::int32_t number) {
 std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& dataset, const Loss& loss) {
   const bool classes = is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0;
   const bool numbers = dataset.y().dtype == f32 && dataset.y().shape.rank() == 1;
-  if (dataset.streams() > 0 || loss.of_input || !(classes || numbers) || dataset.size() == 0) return {};
+  if (dataset.streams() > 0 || loss.of_input || !(classes || numbers) || dataset.size() == 0 ||
+      !dataset.parts().empty())
+    return {};
   if (classes && loss.name.find("cross_entropy") == std::string::npos) return {};
   const data::Dataset some = dataset.take(std::min(dataset.size(), kMostRead));
   auto program = compile([&model](Tensor x) { return cast(model(x, Mode::infer), f32); }, {.name = "predict"});

@@ -72,6 +72,51 @@ TEST_P(FitAmongRanks, RanksWithoutSamplesTakePart) {
   });
 }
 
+// Each rank has some samples, of 4 the last has none; no rank sees another's. One batch is all of them, so that the
+// order in which they come does not matter.
+data::Dataset own_part_of(const data::Dataset& all) {
+  const std::int64_t n = all.size();
+  const auto edge = [&](int r) { return r == dist::size() ? n : std::min<std::int64_t>(n, r * r * 9 + r * 5); };
+  std::vector<std::int64_t> own;
+  for (std::int64_t i = edge(dist::rank()); i < edge(dist::rank() + 1); ++i) own.push_back(i);
+  return data::part(all.subset(own));
+}
+
+TEST_P(FitAmongRanks, SamplesMayLieApart) {
+  expect_as_one([] {
+    auto data = digits(70);
+    auto model = plain_network();
+    auto options = options_for(3);
+    options.batch = 70;
+    options.validation = own_part_of(data.test);
+    const data::Dataset part = own_part_of(data.train);
+    EXPECT_EQ(part.total(), 70);
+    return losses_text(train::fit(model, part, options));
+  });
+}
+
+TEST_P(FitAmongRanks, AnEpochReadsEachSampleOfEachPartOnce) {
+  if (started()) return;
+  const data::Dataset part = own_part_of(digits(70).train);
+  std::vector<float> expected, got;
+  for (std::int64_t i = 0; i < part.size(); ++i) expected.push_back(sum(part.at(i).first).item<float>());
+  std::int64_t batches = 0;
+  for (auto& [x, labels] : data::batches(part, {.batch = 16, .seed = 5})) {
+    ++batches;
+    for (std::int64_t i = 0; i < x.dim(0); ++i) got.push_back(sum(x.slice({{i, i + 1}})).item<float>());
+  }
+  EXPECT_EQ(batches, 5);
+  std::sort(expected.begin(), expected.end());
+  std::sort(got.begin(), got.end());
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-3);
+  const auto [held, rest] = part.split(0.1);
+  EXPECT_EQ(held.total() + rest.total(), 70);
+  EXPECT_EQ(held.parts().size(), static_cast<std::size_t>(dist::size()));
+  EXPECT_EQ(held.parts()[static_cast<std::size_t>(dist::rank())], held.size());
+  EXPECT_THROW(part.take(1), Error);
+}
+
 TEST_P(FitAmongRanks, AccumulatedGradients) {
   expect_as_one([] {
     auto model = plain_network();

@@ -21,7 +21,9 @@ struct Prepared {
 void use_machine(const Config& config);
 // Training samples are augmented, all are normalised, and the validation share is held out.
 // `like`: of the data that a network was trained with before, so that these samples are prepared as those were.
-data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {});
+// `samples`: in place of what config.data names.
+data::Splits load_data(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {},
+                       const data::Splits& samples = {});
 // What a trained network must be given: the name of the data it was trained with, how its samples were prepared, and
 // their shape. Empty where it is not known.
 struct TrainedWith {
@@ -34,7 +36,8 @@ TrainedWith trained_with(const std::string& weights);  // as a file of weights s
 // of its own is taken whole.
 data::Dataset test_data(const Config& config, const TrainedWith& trained, const data::FetchOptions& fetch = {});
 std::vector<data::Transform> normalization(const Config& config, const TensorType& x);  // none, or one, for pictures
-Prepared prepare(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {});
+Prepared prepare(const Config& config, const data::FetchOptions& fetch = {}, const data::Info& like = {},
+                 const data::Splits& samples = {});
 FitOptions fit_options(const Prepared& prepared);
 EvaluateOptions evaluate_options(const Config& config, const data::Dataset& dataset);
 
@@ -59,6 +62,7 @@ struct RunOptions {
   std::vector<CallbackPtr> callbacks = {};
   ProgressSink progress = {};                         // empty: standard error
   std::function<void(const RunStart&)> started = {};  // when everything is ready for the first step
+  data::Splits samples = {};                          // in place of what the configuration names
 };
 struct RunResult {
   Config config;
