@@ -14,7 +14,7 @@ constexpr const char* kLaunchExamples =
 
 Examples:
   varve launch -n 4 train cnn-mnist
-  varve launch -n 4 --restarts 3 train resnet20 data=cifar10 run=runs/r20
+  varve launch -n 4 --restarts 3 train resnet20 data=cifar10
   varve launch -n 8 --hosts a,b --address 10.0.0.1 train resnet50 data=folder:photos
   varve launch -n 2 python train.py)";
 
@@ -68,7 +68,8 @@ void add_launch(Menu& menu) {
               {.least = 0, .most = 1024})
       .option("--restarts", job->options.restarts, "how often to start again from the last checkpoint when a rank dies",
               {.least = 0, .most = 1000000})
-      .flag("--elastic", job->options.elastic, "start again with one process fewer on each host")
+      .flag("--elastic", job->options.elastic,
+            "start again with one process fewer, or without the host whose rank has died")
       .flag("--no-labels", job->plain, "no rank's number before its lines");
 }
 

@@ -7,12 +7,14 @@
 #include <new>
 
 #include "cli/menu.h"
+#include "varve/distributed.h"
 #include "varve/error.h"
 
 namespace {
 
 int failed(const std::string& what, int code = varve::cli::kFailure) {
   std::cerr << "error: " << varve::printable(what) << '\n';
+  varve::distributed::last_words(what);
   return code;
 }
 

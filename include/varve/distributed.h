@@ -19,6 +19,9 @@ int local_size();
 // Joins the others, where there are others; the first collective does so too. Throws Error: who is missing, or which
 // package brings the engine that is not there.
 void join();
+// What the others are told when this process ends now and they wait for it. `fit` and the command say it of errors; own
+// loops may. Who goes on with the next collective takes it back.
+void last_words(const std::string& why);
 std::string engine();  // "gloo", "mpi", "nccl"; "none" in a world of one
 
 // ---- collectives: operators like any other, lazy and differentiable, in a compiled program or not. All ranks call the
@@ -114,10 +117,10 @@ struct LaunchOptions {
   std::vector<std::string> hosts = {};  // empty: this machine
   std::vector<std::string> command;     // a program and its arguments
   int restarts = 0;                     // how often the job may start again when a rank has died
-  bool elastic = false;                 // with one rank fewer each time
-  int threads = 0;                      // of each rank; 0: the machine's cores divided among its ranks
-  std::string address = "";             // of this machine, for ranks on other hosts; "": 127.0.0.1, or its name
-  bool labels = true;                   // "[2] " before each line of ranks but the first
+  bool elastic = false;      // with one rank fewer each time; with hosts, without the one whose rank has died
+  int threads = 0;           // of each rank; 0: the machine's cores divided among its ranks
+  std::string address = "";  // of this machine, for ranks on other hosts; "": 127.0.0.1, or its name
+  bool labels = true;        // "[2] " before each line of ranks but the first
 };
 // Starts the ranks and waits for them. Returns 0, or the exit code of the rank that failed first (128 + n: ended by
 // signal n). Each gets VARVE_RANK, VARVE_RANKS, VARVE_LOCAL_RANK, VARVE_LOCAL_RANKS, VARVE_MEETING, VARVE_JOB_KEY and

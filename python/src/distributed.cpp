@@ -215,6 +215,10 @@ void bind_distributed(nb::module_& m) {
       "key"_a, "value"_a,
       "For the launcher: \"run\" is the folder that it goes on with.\n\n>>> distributed.note(\"run\", \"runs/a\")");
   m.def(
+      "last_words", [](const std::string& why) { unlocked([&] { dist::last_words(why); }); }, "why"_a,
+      "What the others are told when this process ends now and they wait for it; an exception that nobody catches says "
+      "it by itself.\n\n>>> distributed.last_words(\"the table is gone\")");
+  m.def(
       "wire_time",
       [] {
         const dist::WireTime time = dist::wire_time();

@@ -16,7 +16,7 @@ namespace varve::backend {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kVerdictTries = 60;  // of 50 ms
+constexpr int kVerdictTries = 100;  // of 50 ms: deaths are known at once, who is late after two seconds
 constexpr double kGraceSeconds = 1;
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
@@ -35,6 +35,38 @@ std::unique_ptr<Communication>& instance() {
   return one;
 }
 
+// Says how many collectives of all ranks have begun: a rank that has begun fewer than another is waited for. Messages
+// between two ranks do not count.
+class Counted final : public Communicator {
+ public:
+  Counted(std::unique_ptr<Communicator> engine, std::function<void(std::uint64_t)> begun)
+      : engine_(std::move(engine)), begun_(std::move(begun)) {}
+  std::string engine() const override { return engine_->engine(); }
+  int rank() const override { return engine_->rank(); }
+  int size() const override { return engine_->size(); }
+  void all_reduce(void* data, std::size_t count, DType dtype, Combine combine) override {
+    counted().all_reduce(data, count, dtype, combine);
+  }
+  void all_gather(const void* in, void* out, std::size_t bytes) override { counted().all_gather(in, out, bytes); }
+  void sum_scatter(const void* in, void* out, std::size_t count, DType dtype) override {
+    counted().sum_scatter(in, out, count, dtype);
+  }
+  void broadcast(void* data, std::size_t bytes, int root) override { counted().broadcast(data, bytes, root); }
+  void send(const void* data, std::size_t bytes, int to, int tag) override { engine_->send(data, bytes, to, tag); }
+  void receive(void* data, std::size_t bytes, int from, int tag) override { engine_->receive(data, bytes, from, tag); }
+  void barrier() override { counted().barrier(); }
+  void abort() override { engine_->abort(); }
+
+ private:
+  Communicator& counted() {
+    begun_(++count_);
+    return *engine_;
+  }
+  const std::unique_ptr<Communicator> engine_;
+  const std::function<void(std::uint64_t)> begun_;
+  std::uint64_t count_ = 0;
+};
+
 }  // namespace
 
 void set_communicator_loader(std::function<Opened()> given) { loader() = std::move(given); }
@@ -47,11 +79,13 @@ struct Communication::State {
   Ticket given = 0, finished = 0;
   std::string failed;
   Clock::time_point failed_at{};
-  bool stopping = false, idle = true;
+  bool stopping = false, idle = true, asked = false;
+  Clock::time_point began{};  // of what is under way
   double waited = 0, busy = 0;
   std::thread thread;
 
   void work();
+  void watch(std::unique_lock<std::mutex>& lock);
   void spoil(const std::string& why) {  // the mutex is held
     if (!failed.empty()) return;
     failed = why;
@@ -63,15 +97,26 @@ struct Communication::State {
   template <class Holds>
   void wait_until(std::unique_lock<std::mutex>& lock, Holds holds) {
     while (!holds()) {
-      if (failed.empty())
-        done.wait_for(lock, std::chrono::hours(1));
-      else if (seconds_since(failed_at) < kGraceSeconds)
+      if (failed.empty()) {
+        done.wait_for(lock, std::chrono::seconds(5));
+        watch(lock);
+      } else if (seconds_since(failed_at) < kGraceSeconds)
         done.wait_for(lock, std::chrono::milliseconds(50));
       else
         return;
     }
   }
 };
+
+// MPI waits for ever. Whose fault that is comes as the failure.
+void Communication::State::watch(std::unique_lock<std::mutex>& lock) {
+  constexpr double kMore = 5;  // an engine with a deadline of its own comes first
+  if (idle || asked || !opened.lost || seconds_since(began) < opened.deadline_seconds + kMore) return;
+  asked = true;
+  lock.unlock();
+  opened.lost(cat("the others have not come for ", static_cast<int>(opened.deadline_seconds), " seconds"));
+  lock.lock();
+}
 
 void Communication::State::work() {
   use_every_processor();
@@ -83,13 +128,14 @@ void Communication::State::work() {
     waiting.pop_front();
     const bool spoilt = !failed.empty();
     idle = false;
+    began = Clock::now();
     lock.unlock();
     std::string error;
-    const auto began = Clock::now();
     try {
       if (!spoilt) next(*opened.communicator);
     } catch (const BrokenConnection& broken) {
       error = broken.what();
+      if (opened.lost) opened.lost(error);
       for (int i = 0; i < kVerdictTries && opened.verdict && opened.verdict().empty(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (opened.verdict && !opened.verdict().empty()) error = opened.verdict() + ".";
@@ -150,6 +196,9 @@ Communication& Communication::get() {
     if (!loader()) throw Error("distributed: no engine can be loaded in this program.");
     auto state = std::make_unique<State>();
     state->opened = loader()();
+    if (state->opened.begun)
+      state->opened.communicator =
+          std::make_unique<Counted>(std::move(state->opened.communicator), state->opened.begun);
     instance() = std::unique_ptr<Communication>(new Communication(std::move(state)));
   }
   return *instance();
@@ -194,6 +243,14 @@ void Communication::fail(const std::string& why) {
   }
   if (state_->opened.tell) state_->opened.tell(why);
   state_->opened.communicator->abort();
+}
+
+void Communication::last_words(const std::string& why) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->failed.empty()) return;  // the others know, or told us
+  }
+  if (state_->opened.last_words) state_->opened.last_words(why);
 }
 
 void Communication::note(const std::string& key, const std::string& value) {

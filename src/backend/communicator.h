@@ -68,6 +68,7 @@ class Communication {
   void check_same(std::uint64_t hash);
   // This rank cannot go on. The others are told why, and end.
   void fail(const std::string& why);
+  void last_words(const std::string& why);                      // why this rank leaves, if it leaves now
   void note(const std::string& key, const std::string& value);  // for the launcher
   void drain();                                                 // until nothing is under way, well or not
   std::string engine() const;
@@ -87,8 +88,12 @@ class Communication {
 // How the communicator is found: installed by the runtime, which loads libraries.
 struct Opened {
   std::unique_ptr<Communicator> communicator;
+  double deadline_seconds = 600;                     // of a collective; engines that keep none themselves are watched
   std::function<std::string()> verdict;              // why the job failed, when that is known; may be empty
   std::function<void(const std::string& why)> tell;  // the other ranks
+  std::function<void(std::uint64_t)> begun;          // how many collectives of all ranks this one has begun
+  std::function<void(const std::string& why)> last_words;  // told to the others when this process ends now
+  std::function<void(const std::string& why)> lost;        // a connection broke: asks whose fault it is
   std::function<void(const std::string& key, const std::string& value)> note;  // where the launcher sees it
   std::function<void(std::function<void(const std::string&)> told)> listen;
 };

@@ -1,8 +1,13 @@
 #include "base/ranks.h"
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/cpu.h"
 #include "base/text.h"
 
 namespace varve {
@@ -62,6 +67,21 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
+// "2(x3),1": the tasks on each node of a step; how many on this one.
+int slurm_local_size(const Variables& env) {
+  const std::string list = env.text("SLURM_STEP_TASKS_PER_NODE");
+  long node = env.number_or("SLURM_NODEID", 0, kMostRanks);
+  for (std::size_t at = 0; at < list.size();) {
+    char* end = nullptr;
+    const long tasks = std::strtol(list.c_str() + at, &end, 10);
+    const long nodes = std::strncmp(end, "(x", 2) == 0 ? std::strtol(end + 2, &end, 10) : 1;
+    if (node < nodes && tasks > 0) return static_cast<int>(std::min<long>(tasks, kMostRanks));
+    node -= nodes;
+    at = std::min(list.find(',', static_cast<std::size_t>(end - list.c_str())), list.size() - 1) + 1;
+  }
+  return env.number_or("SLURM_NTASKS_PER_NODE", 1, kMostRanks);
+}
+
 // A port that ranks of one Slurm step agree on without talking.
 int slurm_port(const Variables& env) {
   return 20000 +
@@ -85,8 +105,8 @@ RankPlace read_rank_place(const char* (*get)(const char* name)) {
   } else if (env.has({"PMI_RANK", "PMI_SIZE"})) {
     found = place(env, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}, "mpich", "mpich");
   } else if (env.has({"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"})) {  // of a step: srun started this process
-    found =
-        place(env, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}, "slurm", "gloo");
+    found = place(env, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""}, "slurm", "gloo");
+    found.local_size = std::min(slurm_local_size(env), found.size);
     found.meeting = cat(first_host(env.text("SLURM_STEP_NODELIST")), ":", slurm_port(env));
     found.key = cat("slurm.", env.text("SLURM_JOB_ID"), ".", env.text("SLURM_STEP_ID"));
     found.hosts_meeting = found.rank == 0;
@@ -94,7 +114,7 @@ RankPlace read_rank_place(const char* (*get)(const char* name)) {
     found = place(env, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}, "torchrun", "gloo");
     // torchrun's own store listens on MASTER_PORT.
     found.meeting = cat(env.text("MASTER_ADDR"), ":", env.number("MASTER_PORT", 1, 65534) + 1);
-    found.key = cat("torchrun.", env.text("TORCHELASTIC_RUN_ID"));
+    found.key = cat("torchrun.", env.text("TORCHELASTIC_RUN_ID"), ".", env.text("TORCHELASTIC_RESTART_COUNT"));
     found.hosts_meeting = found.rank == 0;
   }
   if (found.size > 1 && !env.text("VARVE_JOB_KEY").empty()) found.key = env.text("VARVE_JOB_KEY");
@@ -110,6 +130,23 @@ RankPlace read_rank_place(const char* (*get)(const char* name)) {
   if (found.engine == "gloo" && found.size > 1 && found.meeting.empty())
     throw Error("VARVE_RANKS is set, but not VARVE_MEETING=host:port, where the ranks meet. `varve launch` sets both.");
   return found;
+}
+
+int share_of_cores(int cores, int processors, int starters, int ranks) {
+  const int share = std::max(1, starters / std::max(1, ranks));
+  if (ranks <= 1 || processors <= share) return cores;
+  return std::max(1, cores * share / processors);
+}
+
+int cores_of_this_rank() {
+  int ranks = 1;
+  try {
+    ranks = rank_place().local_size;
+  } catch (const Error&) {  // said when the ranks join
+  }
+  cpu_set_t starters;
+  const bool known = sched_getaffinity(getppid(), sizeof starters, &starters) == 0;
+  return share_of_cores(physical_cores(), logical_cpus(), known ? CPU_COUNT(&starters) : logical_cpus(), ranks);
 }
 
 const RankPlace& rank_place() {

@@ -22,4 +22,10 @@ const RankPlace& rank_place();
 // From these variables: how rank_place() reads, for tests. `get` returns null for what is not set.
 RankPlace read_rank_place(const char* (*get)(const char* name));
 
+// The cores that this rank may use: those of this machine divided among its ranks, unless the starter has bound each
+// rank to cores of its own, as Open MPI and Slurm do.
+int cores_of_this_rank();
+// `cores` and `processors` that a rank may run on, `starters` processors that its starter may, `ranks` on the machine.
+int share_of_cores(int cores, int processors, int starters, int ranks);
+
 }  // namespace varve

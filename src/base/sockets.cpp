@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +46,14 @@ std::string numeric(const sockaddr_storage& address, socklen_t size) {
 void quick(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+// 0: none.
+void limit_sends(int fd, double seconds) {
+  timeval limit{};
+  limit.tv_sec = static_cast<time_t>(seconds);
+  limit.tv_usec = static_cast<suseconds_t>((seconds - static_cast<double>(limit.tv_sec)) * 1e6);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 bool receive_all(int fd, char* data, std::size_t bytes, double seconds) {
@@ -113,15 +122,18 @@ Socket accept_from(const Socket& listening) {
   return accepted;
 }
 
-Socket connect_to(const std::string& host, int port) {
+Socket connect_to(const std::string& host, int port, double seconds) {
   Resolved found;
   resolve(host, port, false, found);
   for (const addrinfo* each = found.list; each; each = each->ai_next) {
     Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (socket.open() && connect(socket.fd(), each->ai_addr, each->ai_addrlen) == 0) {
-      quick(socket.fd());
-      return socket;
-    }
+    if (!socket.open()) continue;
+    // The limit of a send is that of connecting too.
+    limit_sends(socket.fd(), seconds);
+    if (connect(socket.fd(), each->ai_addr, each->ai_addrlen) != 0) continue;
+    limit_sends(socket.fd(), 0);
+    quick(socket.fd());
+    return socket;
   }
   return {};
 }

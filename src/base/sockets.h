@@ -40,10 +40,11 @@ HostPort parse_address(const std::string& address);  // "host:port", "[::1]:80";
 
 Socket listen_on(const std::string& host, int port);  // Error: the address is taken, or is not ours
 int port_of(const Socket& listening);
-Socket accept_from(const Socket& listening);           // closed when there is nobody
-Socket connect_to(const std::string& host, int port);  // closed when nobody listens there; Error: no such host
-std::string own_address(const Socket& connected);      // numeric
-std::string peer_address(const Socket& connected);     // numeric
+Socket accept_from(const Socket& listening);  // closed when there is nobody
+// Closed when nobody listens there, or answers in time (0: as long as the system tries); Error: no such host.
+Socket connect_to(const std::string& host, int port, double seconds = 0);
+std::string own_address(const Socket& connected);   // numeric
+std::string peer_address(const Socket& connected);  // numeric
 
 inline constexpr std::size_t kMostFrame = std::size_t{1} << 20;
 // Blocking, for clients. False: the other side is gone, or did not answer in time (0: waits).

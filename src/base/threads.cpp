@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu.h"
+#include "base/ranks.h"
 #include "base/text.h"
 #include "base/thread_probe.h"
 #include "varve/error.h"
@@ -38,7 +38,7 @@ int initial_threads() {
     if (error == std::errc() && end == view.data() + view.size() && count >= 1 && count <= kMostThreads)
       return startable_threads(count);
   }
-  return startable_threads(physical_cores());
+  return startable_threads(cores_of_this_rank());
 }
 
 bool initial_deterministic() {

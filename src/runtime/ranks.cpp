@@ -1,6 +1,8 @@
 // How this process joins the other ranks of its job, and what they tell each other outside programs.
 #include "base/ranks.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -26,21 +28,67 @@ double seconds_from(const char* variable, double otherwise) {
   return seconds;
 }
 
+std::string own_name() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
 // The meeting outlives the communicator that was arranged there.
 struct Job {
   std::unique_ptr<MeetingServer> server;  // on rank 0, where no launcher has one
   std::unique_ptr<MeetingClient> client;
 };
 
-std::shared_ptr<Job> meet(const RankPlace& place) {
+// A rank that has died, or has ended, is named by the launcher meanwhile; one that loads slowly is waited for.
+void wait_for_all(const RankPlace& place, MeetingClient& client, double seconds) {
+  client.set(cat("here/", place.rank), "");
+  for (int r = 0; r < place.size; ++r) client.get(cat("here/", r), seconds, cat("rank ", r));
+}
+
+MeetingOptions meeting_options(const RankPlace& place, const std::string& key) {
+  return {place.size, key, seconds_from("VARVE_SILENT_SECONDS", 10)};
+}
+
+std::shared_ptr<Job> meet(const RankPlace& place, double seconds) {
   auto job = std::make_shared<Job>();
-  const MeetingOptions options{place.size, place.key, seconds_from("VARVE_SILENT_SECONDS", 10)};
+  const MeetingOptions options = meeting_options(place, place.key);
   if (place.hosts_meeting) {
     const HostPort at = parse_address(place.meeting);
     job->server = std::make_unique<MeetingServer>(at.host, at.port, options);
   }
   job->client = std::make_unique<MeetingClient>(place.meeting, place.rank, options);
+  wait_for_all(place, *job->client, seconds);
   return job;
+}
+
+// Where MPI has started the ranks they need no meeting to find each other, but one to say who is gone: MPI notices only
+// deaths. Rank 0 tells where it is. Null: they cannot reach it.
+std::shared_ptr<Job> meet_by(backend::Communicator& all, const RankPlace& place) {
+  auto job = std::make_shared<Job>();
+  const std::string key = place.rank == 0 ? random_key() : "";
+  std::string told;
+  if (place.rank == 0) {
+    const std::string host = place.local_size == place.size ? "127.0.0.1" : own_name();
+    try {
+      job->server = std::make_unique<MeetingServer>(host, 0, meeting_options(place, key));
+      told = cat(key, " ", host, ":", job->server->port());
+    } catch (const Error&) {  // told stays empty
+    }
+  }
+  told.resize(512);
+  all.broadcast(told.data(), told.size(), 0);
+  told.resize(std::strlen(told.c_str()));
+  std::int32_t reached = 0;
+  if (const std::size_t space = told.find(' '); space != std::string::npos) try {
+      constexpr double kReachSeconds = 10;
+      const MeetingOptions options = meeting_options(place, told.substr(0, space));
+      job->client = std::make_unique<MeetingClient>(told.substr(space + 1), place.rank, options, kReachSeconds);
+      reached = 1;
+    } catch (const Error&) {  // this rank has not reached it
+    }
+  all.all_reduce(&reached, 1, i32, backend::Combine::min);
+  return reached ? job : nullptr;
 }
 
 backend::Opened open() {
@@ -53,17 +101,29 @@ backend::Opened open() {
                            .get = {},
                            .deadline_seconds = seconds_from("VARVE_RANK_DEADLINE", 600)};
   backend::Opened opened;
-  if (place.meeting.empty()) {
+  opened.deadline_seconds = joining.deadline_seconds;
+  std::shared_ptr<Job> job;
+  if (place.engine == "gloo") {
+    job = meet(place, joining.deadline_seconds);
+    joining.host = job->client->own_host();
+    joining.set = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
+    joining.get = [job](const std::string& key) { return job->client->get(key, 60); };
+    try {
+      opened.communicator = load_communicator(place.engine, joining);
+    } catch (const std::exception& error) {
+      job->client->last_words(error.what());
+      throw;
+    }
+  } else {
     opened.communicator = load_communicator(place.engine, joining);
-    return opened;
+    job = meet_by(*opened.communicator, place);
+    if (!job) return opened;
   }
-  const std::shared_ptr<Job> job = meet(place);
-  joining.host = job->client->own_host();
-  joining.set = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
-  joining.get = [job](const std::string& key) { return job->client->get(key, 60); };
-  opened.communicator = load_communicator(place.engine, joining);
   opened.verdict = [job] { return job->client->failure(); };
   opened.note = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
+  opened.begun = [job](std::uint64_t collectives) { job->client->begun(collectives); };
+  opened.lost = [job](const std::string& why) { job->client->lost(why); };
+  opened.last_words = [job](const std::string& why) { job->client->last_words(why); };
   opened.tell = [job](const std::string& why) { job->client->fail(why); };
   opened.listen = [job](std::function<void(const std::string&)> told) { job->client->on_failure(std::move(told)); };
   return opened;
@@ -93,6 +153,10 @@ std::vector<std::string> gather_equal(const std::string& bytes) {
 
 void join() {
   if (size() > 1) ranks();
+}
+
+void last_words(const std::string& why) {
+  if (size() > 1 && backend::Communication::is_open()) ranks().last_words(why);
 }
 
 std::string engine() { return size() == 1 ? "none" : ranks().engine(); }

@@ -13,6 +13,7 @@
 #include "train/interrupt.h"
 #include "train/parallel.h"
 #include "train/run_folder.h"
+#include "train/same_start.h"
 #include "varve/distributed.h"
 #include "varve/interrupt.h"
 #include "varve/io.h"
@@ -122,6 +123,7 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
 // All ranks begin where the first one does. It alone has the folder.
 void Trainer::join_ranks() {
   const bool first = distributed::rank() == 0;
+  check_same_start(at_, kept_, train_, options_.validation);
   const std::string position = distributed::gather_text(first ? position_text(at_) : "")[0];
   if (!first) {
     options_.run.clear();
@@ -572,7 +574,12 @@ History fit(nn::Module& model, const data::Dataset& train, const FitOptions& opt
   try {
     return Trainer(model, train, options).go();
   } catch (const std::bad_alloc&) {
-    throw OutOfMemory("fit: out of memory beside the tensors. A smaller batch or fewer workers need less.");
+    constexpr auto kWhy = "fit: out of memory beside the tensors. A smaller batch or fewer workers need less.";
+    distributed::last_words(kWhy);
+    throw OutOfMemory(kWhy);
+  } catch (const std::exception& error) {
+    distributed::last_words(error.what());
+    throw;
   }
 }
 

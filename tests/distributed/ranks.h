@@ -6,11 +6,22 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "varve/distributed.h"
+#include "varve/error.h"
 
 namespace varve::test {
+
+inline std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
 
 class Ranks : public ::testing::TestWithParam<int> {
  protected:

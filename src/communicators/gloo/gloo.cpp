@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "backend/communicator.h"
+#include "base/meeting.h"
 #include "base/text.h"
 #include "varve/version.h"
 
@@ -102,6 +103,8 @@ std::set<int> connected_sockets() {
   return found;
 }
 
+constexpr std::chrono::seconds kConnectSeconds(20);  // when all ranks are known to be there
+
 // A write to a rank that is gone raises SIGPIPE, which would end the process. While one is alive, not in this thread,
 // nor in those that it starts.
 class WithoutSigpipe {
@@ -137,11 +140,13 @@ class GlooCommunicator final : public backend::Communicator {
     attributes.hostname = joining.host;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     context_ = std::make_shared<gloo::rendezvous::Context>(joining.rank, joining.size);
-    context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
+    context_->setTimeout(kConnectSeconds);
     const std::set<int> before = connected_sockets();
     context_->connectFullMesh(table, device);
     for (const int fd : connected_sockets())
       if (!before.count(fd)) sockets_.push_back(fd);
+    greet(joining);
+    context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
   }
 
   std::string engine() const override { return "gloo"; }
@@ -233,8 +238,34 @@ class GlooCommunicator final : public backend::Communicator {
   }
 
  private:
+  static constexpr int kGreeting = -1;
   // Messages between two ranks use the upper half, which collectives never do.
   static std::uint64_t slot(int tag) { return (std::uint64_t{1} << 63) | static_cast<std::uint32_t>(tag); }
+
+  // Gloo takes whoever connects first for the rank that it waits for. What a rank says at the other end of each
+  // connection is what it has put on the job's table, which only those see who know the key.
+  void greet(const backend::Joining& joining) {
+    const std::string own = random_key();
+    joining.set(cat("greeting/", rank()), own);
+    for (int r = 0; r < size(); ++r) {
+      if (r == rank()) continue;
+      const std::string expected = joining.get(cat("greeting/", r));
+      std::string said(own), heard(expected.size(), '\0');
+      try {
+        auto to = context_->createUnboundBuffer(said.data(), said.size());
+        auto from = context_->createUnboundBuffer(heard.data(), heard.size());
+        to->send(r, slot(kGreeting));
+        from->recv(r, slot(kGreeting));
+        to->waitSend(kConnectSeconds);
+        from->waitRecv(kConnectSeconds);
+      } catch (const std::exception& error) {
+        throw Error(cat("rank ", rank(), " could not greet rank ", r, " (gloo: ", error.what(), ")."));
+      }
+      if (heard != expected)
+        throw Error(cat("rank ", rank(), ": who connected as rank ", r,
+                        " is not of this job. Is somebody else on this network?"));
+    }
+  }
 
   template <class F>
   void guarded(F call) {

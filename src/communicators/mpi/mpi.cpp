@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <vector>
 
@@ -122,16 +123,15 @@ class MpiCommunicator final : public backend::Communicator {
 
   void barrier() override { check(MPI_Barrier(all_), "MPI_Barrier"); }
 
-  // MPI cannot end a call that waits: the job ends as a whole.
-  void abort() override {
-    aborted_ = true;
-    MPI_Abort(all_, 1);
-  }
+  // MPI cannot end a call that waits. Who waits for it is let go (backend/communicator.cpp) and the process ends
+  // without MPI_Finalize, by which mpirun sees that the job has failed.
+  void abort() override { aborted_ = true; }
 
  private:
   MPI_Comm all_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  bool ours_ = false, aborted_ = false;
+  bool ours_ = false;
+  std::atomic<bool> aborted_{false};
 };
 
 }  // namespace
