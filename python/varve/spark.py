@@ -275,7 +275,7 @@ class _Stage:
                 rows = values if mark is None else {key: each[mark.astype(bool) == chosen] for key, each in values.items()}
                 if (mark is not None or not chosen) and len(next(iter(rows.values()))):
                     parts[name].append((self.columns.x(rows), self.columns.y(rows)))
-        table = {} if self.columns.arrays else {"inputs": [tuple(each) for each in self.columns.inputs], "target": tuple(self.columns.target)}
+        table: Dict[str, Any] = {} if self.columns.arrays else {"inputs": [tuple(each) for each in self.columns.inputs], "target": tuple(self.columns.target)}
         stored = {}
         for name, wanted in (("samples", True), ("validation", held)):
             x, y = joined(parts[name], self.columns)
@@ -298,8 +298,7 @@ def _show(number: int, rank: _jobs.Rank) -> None:
 
 
 def _batch(rows: List[Tuple[int, str, bytes]]) -> Any:
-    import pyarrow
-
+    pyarrow = _jobs.needed("pyarrow", "spark")
     ranks, names, contents = zip(*rows)
     arrays = [pyarrow.array(ranks, pyarrow.int32()), pyarrow.array(names, pyarrow.string()), pyarrow.array(contents, pyarrow.binary())]
     return pyarrow.RecordBatch.from_arrays(arrays, ["rank", "name", "content"])
@@ -323,12 +322,14 @@ def transform(df: Any, trained: Any, *, output: str = "prediction", scores: str 
     kind = types.DoubleType() if columns.numbers else types.LongType() if columns.whole else types.StringType()
     struct = types.StructType([types.StructField("answer", kind), types.StructField("scores", types.ArrayType(types.FloatType()))])
     _, chosen = _selected(df, columns, target=False)
-    pandas = _jobs.needed("pandas", "spark")
+    pandas: Any = _jobs.needed("pandas", "spark")
 
     def predict(batches: Any) -> Any:
         return predictor(batches)
 
-    predict.__annotations__ = {"batches": Iterator[Tuple[pandas.Series, ...]], "return": Iterator[pandas.DataFrame]}
+    iterator: Any = Iterator
+    several: Any = Tuple
+    predict.__annotations__ = {"batches": iterator[several[pandas.Series, ...]], "return": iterator[pandas.DataFrame]}
     udf = functions.pandas_udf(predict, returnType=struct).asNondeterministic()  # or it is computed for each of its fields
     made = df.withColumn("__varve", udf(*chosen))
     wanted = [functions.col("__varve.answer").alias(output)]
@@ -379,10 +380,10 @@ class _Predictor:
         return _Predictor.models[digest]
 
     def __call__(self, batches: Any) -> Any:
-        import pandas
-
+        pandas = _jobs.needed("pandas", "spark")
         model: Optional[Any] = None
-        for series in batches:
+        for given in batches:
+            series = given if isinstance(given, tuple) else (given,)  # of one column alone
             model = model or self._model()
             named = {column.name: each.to_numpy() for column, each in zip(self.columns.inputs, series)}
             if not len(series[0]):
