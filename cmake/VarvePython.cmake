@@ -24,17 +24,13 @@ set_target_properties(varve_python PROPERTIES OUTPUT_NAME _core
                       LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/varve")
 # A wheel asks for them; `cmake --install` alone leaves them.
 install(TARGETS varve_python LIBRARY DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
-# What ranks talk by lies beside the module. Not in wheels for other machines (tools/wheel): Debian's Gloo asks for a newer
-# C++ run time than manylinux_2_34 has.
-option(VARVE_PYTHON_RANKS "Install Gloo's library with the Python module" ON)
+# What ranks talk by lies beside the module.
 if(TARGET varve_gloo)
   add_dependencies(varve_python varve_gloo)
   add_custom_command(TARGET varve_python POST_BUILD VERBATIM
                      COMMAND "${CMAKE_COMMAND}" -E create_symlink "$<TARGET_FILE:varve_gloo>"
                              "$<TARGET_FILE_DIR:varve_python>/$<TARGET_FILE_NAME:varve_gloo>")
-  if(VARVE_PYTHON_RANKS)
-    install(TARGETS varve_gloo LIBRARY DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
-  endif()
+  install(TARGETS varve_gloo LIBRARY DESTINATION varve COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 # Type stubs, from the module itself. Importing it needs nanobind-backend, and no sanitizer's library loaded first.
 if(NOT VARVE_SANITIZE)
