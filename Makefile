@@ -15,7 +15,8 @@ compile = cmake --build $(1) -j$(JOBS)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-python-asan test-neighbours wheel \
+.PHONY: help setup build demo examples cuda docs site test test-pages test-python test-python-asan test-neighbours test-cluster \
+        wheel \
         wheel-cuda test-wheel test-wheel-cuda test-install deb test-deb test-full test-slow test-asan test-no-onednn \
         test-onednn3 tidy format format-check clean
 
@@ -30,6 +31,7 @@ help:
 	@echo '  make test-pages    the tests of pages, in a browser'
 	@echo '  make test-python   the Python package and its tests (build tools from PyPI); test-python-asan: under sanitizers'
 	@echo '  make test-neighbours  arrays shared with PyTorch, JAX and Hugging Face (gigabytes from PyPI)'
+	@echo '  make test-cluster  trainings on Ray, Spark, Slurm and mpirun, here (a gigabyte from PyPI)'
 	@echo '  make wheel         the Python package as a wheel: build/wheel/; test-wheel installs and uses it'
 	@echo '  make wheel-cuda    its CUDA backend as a second wheel: build/wheel-cuda/; test-wheel-cuda tries it'
 	@echo '  make deb           Debian packages of the command, library and headers: build/deb/; test-deb tries them'
@@ -90,6 +92,10 @@ test-python:
 test-neighbours:
 	@tools/setup python
 	@JOBS=$(JOBS) tools/test-python --neighbours
+
+test-cluster:
+	@tools/setup cluster
+	@JOBS=$(JOBS) tools/test-python --cluster
 
 test-python-asan:
 	@tools/setup python

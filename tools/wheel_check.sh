@@ -23,6 +23,8 @@ echo "$begin $trained" | awk '{exit $2 - $1 >= 60}' || fail "installing and trai
 # The command: both spellings, its exit codes, and Ctrl-C.
 [ "$(varve --version)" = "$(python -m varve --version)" ] || fail "varve and python -m varve disagree"
 varve eval runs/lenet5-1 > /dev/null
+varve launch -n 2 train lenet5 epochs=1 data.train=200 data.test=50 runs=ranks > ranks.log 2>&1 || { cat ranks.log; fail "two ranks failed"; }
+grep -q "2 ranks, gloo" ranks.log || { cat ranks.log; fail "two ranks were not started"; }
 awk 'BEGIN {print "a,b,side"; for (i = 0; i < 300; ++i) {a = (i * 37 % 101) / 101; b = (i * 53 % 97) / 97
   print a "," b "," (a + b > 1 ? "right" : "left")}}' > table.csv
 varve train data=table.csv epochs=30 runs=runs --quiet > /dev/null

@@ -15,6 +15,8 @@ TUTORIALS = ["tensors", "gradients", "compile", "layers", "training", "data", "g
 PAGES = ["README.md", "docs/python.md", "docs/from-pytorch.md", "docs/from-keras.md"] + [f"docs/{name}.md" for name in TUTORIALS]
 # The other framework's programs: the module they need, and what must stand in the environment before it is imported.
 NEIGHBOURS = {"torch": "docs/from-pytorch.md", "keras": "docs/from-keras.md"}
+# Programs for a cluster: test_ray.py and test_spark.py run them.
+CLUSTERS = {"ray": "docs/clusters.md", "spark": "docs/clusters.md"}
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ def test_the_page_runs(page):
 
 
 def test_no_python_on_a_page_is_left_out():
-    kinds = {"python", *(f"python {name}" for name in NEIGHBOURS)}
+    kinds = {"python", *(f"python {name}" for name in (*NEIGHBOURS, *CLUSTERS))}
     with_python = set()
     for path in [pages.ROOT / "README.md", *(pages.ROOT / "docs").rglob("*.md")]:
         page = path.relative_to(pages.ROOT).as_posix()
@@ -43,7 +45,7 @@ def test_no_python_on_a_page_is_left_out():
         assert found <= kinds, page
         if found:
             with_python.add(page)
-    assert with_python == set(PAGES)
+    assert with_python == {*PAGES, *CLUSTERS.values()}
 
 
 @pytest.mark.parametrize("name", TUTORIALS)

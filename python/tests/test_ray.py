@@ -5,6 +5,7 @@ import signal
 import time
 
 import numpy
+import pages
 import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make test-cluster)")
@@ -146,3 +147,9 @@ def test_what_cannot_be_sent_is_refused():
         ray.fit(network(), workers=2)
     with pytest.raises(TypeError, match="transforms"):
         ray.fit(network(), data.digits(train=10, test=1).train.map("flip"), workers=2)
+
+
+def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert any(step.printed for step in pages.program("docs/clusters.md", "python ray"))
+    pages.run("docs/clusters.md", "python ray")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy
+import pages
 import pytest
 
 pytest.importorskip("pyspark", reason="Spark is not installed (make test-cluster)")
@@ -174,3 +175,9 @@ def test_two_executors(table):
     path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     done = subprocess.run([sys.executable, "-c", PROGRAM, table], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "trained 2 9" in done.stdout, done.stderr[-3000:]
+
+
+def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert any(step.printed for step in pages.program("docs/clusters.md", "python spark"))
+    pages.run("docs/clusters.md", "python spark")
