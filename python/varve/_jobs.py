@@ -171,8 +171,14 @@ def stored(
 
 
 class Trained:
-    """What a job came to: `history` (one dict an epoch), `folder` (the run, with its weights and its page), `model`, and for a
-    function `values`, what it returned on each rank."""
+    """What a job came to: `history` (one dict an epoch), `folder` (the run, with its weights and its page), `model`, `restarts`,
+    and for a function `values`, what it returned on each rank.
+
+    >>> from varve import ray
+    >>> trained = ray.fit("lenet5", workers=2, epochs=2)
+    >>> len(trained.history), trained.restarts
+    (2, 0)
+    """
 
     def __init__(self, folder: str, kind: str, values: List[Any], restarts: int, model: Any = None, columns: Any = None) -> None:
         self.folder, self.values, self.restarts, self.columns = folder, values, restarts, columns
@@ -180,6 +186,7 @@ class Trained:
 
     @property
     def history(self) -> List[Dict[str, float]]:
+        """Loss and metrics of each epoch, as the run's `results.csv` has them."""
         path = os.path.join(self.folder, "results.csv")
         if not os.path.exists(path):
             return []

@@ -59,7 +59,7 @@ def fit(
       into a part for each worker, and batches are drawn from the parts (`data.part`)
     - patience: seconds to wait for a place in the cluster
 
-    >>> from varve import ray                                    # doctest: +SKIP
+    >>> from varve import ray
     >>> trained = ray.fit("lenet5", "data.train=2000", workers=2, epochs=2)
     >>> trained.history[-1]["val_accuracy"] > 0.5
     True

@@ -38,7 +38,13 @@ def _spark(module: str = "") -> Any:
 
 
 class SparkTrained(Trained):
-    """A model that was trained on a table, and how the table's columns become its samples."""
+    """A model that was trained on a table, and how the table's columns become its samples.
+
+    >>> from varve import spark
+    >>> trained = spark.fit(df, "table.toml", label="price", workers=2)
+    >>> trained.transform(df).columns[-1]
+    'prediction'
+    """
 
     def transform(self, df: Any, **options: Any) -> Any:
         """The table with a column of predictions: `varve.spark.transform`."""
@@ -75,7 +81,7 @@ def fit(
       `spark.stage.maxConsecutiveAttempts` says), from the last checkpoint in it, or without it from the beginning. One that raises
       ends the job: its error is raised here
 
-    >>> from varve import spark                                    # doctest: +SKIP
+    >>> from varve import spark
     >>> trained = spark.fit(df, "table.toml", label="price", workers=2)
     >>> trained.transform(df).select("price", "prediction").show()
     """
@@ -314,7 +320,7 @@ def transform(df: Any, trained: Any, *, output: str = "prediction", scores: str 
     - output: the name of the new column: the class in the words of the label's column, or the number in its unit
     - scores: the name of a second column, with all outputs of the network; "": none
 
-    >>> from varve import spark                                    # doctest: +SKIP
+    >>> from varve import spark
     >>> spark.transform(df, "runs/table-1").select("prediction").show()
     """
     functions, types = _spark(".sql.functions"), _spark(".sql.types")
