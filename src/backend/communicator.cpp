@@ -274,4 +274,11 @@ double Communication::seconds_busy() const {
   return state_->busy;
 }
 
+double Communication::sent_bytes() const { return state_->opened.communicator->sent_bytes(); }
+
+std::int64_t Communication::messages() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::int64_t>(state_->finished);
+}
+
 }  // namespace varve::backend

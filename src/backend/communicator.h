@@ -38,6 +38,7 @@ class Communicator {
   virtual void receive(void* data, std::size_t bytes, int from, int tag) = 0;
   virtual void barrier() = 0;
   virtual void abort() = 0;  // from any thread: calls that wait end with an Error, and so do all later ones
+  virtual double sent_bytes() const { return 0; }  // to the other ranks since the start, by this one; from any thread
 };
 
 // What an engine's library needs to join the ranks. It offers
@@ -74,6 +75,8 @@ class Communication {
   std::string engine() const;
   double seconds_waited() const;  // of wait(), all together: what was not hidden
   double seconds_busy() const;    // of the engine, all together
+  double sent_bytes() const;
+  std::int64_t messages() const;  // done so far
 
   ~Communication();
   Communication(const Communication&) = delete;

@@ -163,7 +163,7 @@ std::string engine() { return size() == 1 ? "none" : ranks().engine(); }
 
 WireTime wire_time() {
   if (!backend::Communication::is_open()) return {};
-  return {ranks().seconds_busy(), ranks().seconds_waited()};
+  return {ranks().seconds_busy(), ranks().seconds_waited(), ranks().sent_bytes(), ranks().messages()};
 }
 
 std::vector<std::string> gather_text(const std::string& text) {

@@ -166,6 +166,7 @@ class GlooCommunicator final : public backend::Communicator {
       options.setTag(tag_++);
       gloo::allreduce(options);
     });
+    sent(2 * count * size_of(dtype) * others() / static_cast<std::size_t>(size()));
   }
 
   void all_gather(const void* in, void* out, std::size_t bytes) override {
@@ -177,6 +178,7 @@ class GlooCommunicator final : public backend::Communicator {
       options.setTag(tag_++);
       gloo::allgather(options);
     });
+    sent(bytes * others());
   }
 
   // Everybody's parts for this rank, added in the order of ranks.
@@ -192,6 +194,7 @@ class GlooCommunicator final : public backend::Communicator {
       options.setTag(tag_++);
       gloo::alltoall(options);
     });
+    sent(bytes * others());
     std::memcpy(out, parts_.data(), bytes);
     for (int r = 1; r < size(); ++r) reduce(out, out, parts_.data() + bytes * static_cast<std::size_t>(r), count);
   }
@@ -205,6 +208,7 @@ class GlooCommunicator final : public backend::Communicator {
       options.setTag(tag_++);
       gloo::broadcast(options);
     });
+    if (root == rank()) sent(bytes * others());
   }
 
   void send(const void* data, std::size_t bytes, int to, int tag) override {
@@ -213,6 +217,7 @@ class GlooCommunicator final : public backend::Communicator {
       buffer->send(to, slot(tag));
       buffer->waitSend(context_->getTimeout());
     });
+    sent(bytes);
   }
 
   void receive(void* data, std::size_t bytes, int from, int tag) override {
@@ -237,8 +242,12 @@ class GlooCommunicator final : public backend::Communicator {
     for (const int fd : sockets_) shutdown(fd, SHUT_RD);
   }
 
+  double sent_bytes() const override { return static_cast<double>(sent_.load(std::memory_order_relaxed)); }
+
  private:
   static constexpr int kGreeting = -1;
+  std::size_t others() const { return static_cast<std::size_t>(size() - 1); }
+  void sent(std::size_t bytes) { sent_.fetch_add(bytes, std::memory_order_relaxed); }
   // Messages between two ranks use the upper half, which collectives never do.
   static std::uint64_t slot(int tag) { return (std::uint64_t{1} << 63) | static_cast<std::uint32_t>(tag); }
 
@@ -283,6 +292,7 @@ class GlooCommunicator final : public backend::Communicator {
   std::vector<char> parts_;
   std::vector<int> sockets_;  // of the connections to the other ranks, open as long as the context is
   std::atomic<bool> aborted_{false};
+  std::atomic<std::size_t> sent_{0};
 };
 
 }  // namespace
