@@ -21,8 +21,8 @@ std::vector<std::string> split_words(const std::string& text) {
 void must(const std::string& line) {
   const Finished done = run({.words = split_words(line), .limit_seconds = 20});
   if (!done.started || done.exit_code != 0)
-    throw Error(cat("hosts as network namespaces need root and iproute2 (apt install iproute2): `", line,
-                    "`: ", done.output));
+    throw Error(
+        cat("hosts as network namespaces need root and iproute2 (apt install iproute2): `", line, "`: ", done.output));
 }
 
 }  // namespace
@@ -66,8 +66,7 @@ void Hosts::build(const std::string& rate) {
 }
 
 void Hosts::remove() const {
-  for (int host = -1; host < count_; ++host)
-    run({.words = {"ip", "netns", "delete", name(host)}, .limit_seconds = 20});
+  for (int host = -1; host < count_; ++host) run({.words = {"ip", "netns", "delete", name(host)}, .limit_seconds = 20});
 }
 
 Command Hosts::inside(int host, Command command) const {

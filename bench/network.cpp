@@ -114,8 +114,8 @@ Tensor Network::loss(const Tensor& x, const Tensor& y) {
 }
 
 Compiled<Tensor, 2> Network::step() {
-  optim::Bound bound = optimizer().over(
-      model_->parameters(), {.compress = distributed::compression_by_name(options_.compress, {})});
+  optim::Bound bound =
+      optimizer().over(model_->parameters(), {.compress = distributed::compression_by_name(options_.compress, {})});
   return compile(
       [this, bound](Tensor x, Tensor y) mutable {
         const auto [value, gradients] = value_and_grad([&] { return loss(x, y); }, bound.parameters());

@@ -88,8 +88,8 @@ class Sweeping {
     r.details["rate"] = together.hosts && !plan_.wire.empty() ? plan_.wire : "";
     r.details["compress"] = compress;
     if (!plan_.weak && setting_.batch % together.ranks != 0)
-      refuse(r, "unsupported", cat("a batch of ", setting_.batch, " is not shared equally by ", together.ranks,
-                                   " ranks."));
+      refuse(r, "unsupported",
+             cat("a batch of ", setting_.batch, " is not shared equally by ", together.ranks, " ranks."));
     if (const std::string why = missing(framework); !why.empty()) refuse(r, "missing", why);
     if (!together.connected && together.hosts) refuse(r, "unsupported", "ranks apart are of one host.");
     cases_.push_back(std::move(added));
@@ -118,7 +118,8 @@ class Sweeping {
   void judge(const std::vector<Checked>& checks, int least_ranks) {
     for (const Checked& check : checks)
       for (Case& each : cases_) {
-        if (check.status == "ok" || each.framework->name != check.framework || each.together.ranks < least_ranks) continue;
+        if (check.status == "ok" || each.framework->name != check.framework || each.together.ranks < least_ranks)
+          continue;
         if (each.record.ok())
           refuse(each.record, check.status == "mismatch" ? "failed" : check.status,
                  (check.status == "mismatch" ? "not the same network: " : "") + check.reason);
@@ -158,8 +159,8 @@ const Record* find_reference(const std::vector<Record>& records, const Record& o
 
 const Record* same_of_varve(const std::vector<Record>& records, const Record& of) {
   for (const Record& r : records)
-    if (r.framework == "varve" && r.ok() && r.ms_median > 0 && r.key().substr(r.key().find(" batch ")) ==
-        of.key().substr(of.key().find(" batch ")))
+    if (r.framework == "varve" && r.ok() && r.ms_median > 0 &&
+        r.key().substr(r.key().find(" batch ")) == of.key().substr(of.key().find(" batch ")))
       return &r;
   return nullptr;
 }
@@ -203,7 +204,8 @@ void fill_scaling(std::vector<Record>& records) {
     r.details["samples_per_second"] = samples_per_second(r);
     if (const Record* one = find_reference(records, r, 1))
       r.details["speed_up"] = samples_per_second(r) / samples_per_second(*one);
-    if (const Record* apart = r.ranks > 1 && r.details.value("connected", true) ? find_reference(records, r, r.ranks) : nullptr)
+    if (const Record* apart =
+            r.ranks > 1 && r.details.value("connected", true) ? find_reference(records, r, r.ranks) : nullptr)
       r.details["efficiency"] = apart->ms_median / r.ms_median;
   }
   for (Record& r : records) {

@@ -39,8 +39,8 @@ struct Scaling {
   bool connected = true, weak = false;
   int hosts = 1;
   std::string compress, rate, engine;
-  double samples_per_second = 0, speed_up = 0, efficiency = 0;   // 0: unknown
-  double busy_ms = 0, waited_ms = 0, bytes = 0, messages = 0;  // of a step, on the wire
+  double samples_per_second = 0, speed_up = 0, efficiency = 0;  // 0: unknown
+  double busy_ms = 0, waited_ms = 0, bytes = 0, messages = 0;   // of a step, on the wire
   bool has_wire = false;
   double hidden() const { return busy_ms > 0 ? 1 - waited_ms / busy_ms : 0; }
 };

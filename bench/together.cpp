@@ -49,12 +49,9 @@ nlohmann::json merged_wire(const std::vector<nlohmann::json>& answers) {
 std::map<std::string, std::string> environment_of(const Together& together, int rank, const std::string& meeting,
                                                   const Scratch& folder) {
   const int hosts = together.hosts ? together.hosts->count() : 1, local = together.ranks / hosts;
-  std::map<std::string, std::string> variables = {{"VARVE_RANK", cat(rank)},
-                                                  {"VARVE_RANKS", cat(together.ranks)},
-                                                  {"VARVE_LOCAL_RANK", cat(rank % local)},
-                                                  {"VARVE_LOCAL_RANKS", cat(local)},
-                                                  {"VARVE_MEETING", meeting},
-                                                  {"VARVE_JOB_KEY", folder.path("")}};
+  std::map<std::string, std::string> variables = {
+      {"VARVE_RANK", cat(rank)},         {"VARVE_RANKS", cat(together.ranks)}, {"VARVE_LOCAL_RANK", cat(rank % local)},
+      {"VARVE_LOCAL_RANKS", cat(local)}, {"VARVE_MEETING", meeting},           {"VARVE_JOB_KEY", folder.path("")}};
   if (together.hosts && rank == 0) variables["VARVE_HOSTS_MEETING"] = "1";
   variables["GLOO_SOCKET_IFNAME"] = together.hosts ? Hosts::kInterface : "lo";
   return variables;
@@ -83,7 +80,8 @@ Seat seat_of(const Framework& framework, const Request& asked, const Together& t
   if (!together.connected || together.ranks == 1) return seat;
   for (const auto& [name, value] : environment_of(together, rank, meeting, folder))
     seat.command.environment[name] = value;
-  if (together.hosts) seat.command = together.hosts->inside(rank * together.hosts->count() / together.ranks, seat.command);
+  if (together.hosts)
+    seat.command = together.hosts->inside(rank * together.hosts->count() / together.ranks, seat.command);
   return seat;
 }
 

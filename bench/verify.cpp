@@ -147,7 +147,8 @@ class Check {
 
  private:
   Checked of_ranks(const Framework& framework, Checked checked) {
-    if (options_.say) options_.say(cat("verify ", workload_.name, ": ", framework.name, ", ", options_.ranks, " ranks"));
+    if (options_.say)
+      options_.say(cat("verify ", workload_.name, ": ", framework.name, ", ", options_.ranks, " ranks"));
     Request asked = request("losses");
     const bool varve = framework.name == "varve", own_statistics = has_batch_norm() && !varve;
     asked.sync_batch_norm = has_batch_norm() && varve;
@@ -162,7 +163,8 @@ class Check {
       checked.status = answer.status(), checked.reason = answer.json.value("reason", "");
       return checked;
     }
-    for (const auto& loss : answer.json.at("losses")) checked.losses.push_back(loss.is_number() ? loss.get<double>() : NAN);
+    for (const auto& loss : answer.json.at("losses"))
+      checked.losses.push_back(loss.is_number() ? loss.get<double>() : NAN);
     judge_losses(checked);
     return checked;
   }

@@ -73,7 +73,8 @@ void print_header(std::ostream& out, const train::RunStart& start) {
   const train::Config& config = start.prepared.config;
   out << machine_line() << ranks_text() << " · " << config.name << " "
       << thousands(start.prepared.model->parameter_count()) << " parameters";
-  if (start.peak_bytes > 0) out << " · " << bytes(start.peak_bytes) << " peak in a step" << (distributed::size() > 1 ? ", each" : "");
+  if (start.peak_bytes > 0)
+    out << " · " << bytes(start.peak_bytes) << " peak in a step" << (distributed::size() > 1 ? ", each" : "");
   out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
   out << printable(scaling_line(start.prepared)) << skipped_line(start.prepared.data.train.info());
   if (!start.prepared.data.validation.defined())

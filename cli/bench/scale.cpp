@@ -36,17 +36,15 @@ std::string scaling_table(const std::vector<bench::Record>& records) {
   for (const bench::Record& r : records) {
     const bench::Scaling s(r);
     if (!r.ok()) notes += cat("\n", r.workload, ", ", who(r, s), ", ", r.framework, " ", r.status, ": ", r.reason);
-    rows.push_back({cat(r.workload, " b", r.batch, r.precision == "f32" ? "" : " " + r.precision), who(r, s),
-                    r.framework,
-                    r.ok() ? cat(ms_text(r.ms_median), " (", ms_text(r.ms_quartiles.low), "…",
-                                 ms_text(r.ms_quartiles.high), ")")
-                           : r.status,
-                    s.samples_per_second > 0 ? fixed(s.samples_per_second, s.samples_per_second < 100 ? 1 : 0) : "-",
-                    s.speed_up > 0 ? fixed(s.speed_up, 2) : "-", share_text(s.efficiency),
-                    s.has_wire ? ms_text(s.busy_ms) : "-", s.has_wire ? share_text(s.hidden()) : "-",
-                    s.has_wire ? fixed(s.bytes / 1e6, 1) : "-",
-                    r.peak_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(r.peak_bytes)) : "-",
-                    r.ratio_to_varve > 0 ? fixed(r.ratio_to_varve, 2) : "-"});
+    rows.push_back(
+        {cat(r.workload, " b", r.batch, r.precision == "f32" ? "" : " " + r.precision), who(r, s), r.framework,
+         r.ok() ? cat(ms_text(r.ms_median), " (", ms_text(r.ms_quartiles.low), "…", ms_text(r.ms_quartiles.high), ")")
+                : r.status,
+         s.samples_per_second > 0 ? fixed(s.samples_per_second, s.samples_per_second < 100 ? 1 : 0) : "-",
+         s.speed_up > 0 ? fixed(s.speed_up, 2) : "-", share_text(s.efficiency), s.has_wire ? ms_text(s.busy_ms) : "-",
+         s.has_wire ? share_text(s.hidden()) : "-", s.has_wire ? fixed(s.bytes / 1e6, 1) : "-",
+         r.peak_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(r.peak_bytes)) : "-",
+         r.ratio_to_varve > 0 ? fixed(r.ratio_to_varve, 2) : "-"});
   }
   return aligned(rows) + (notes.empty() ? "" : notes + "\n");
 }
@@ -92,9 +90,9 @@ Examples:
 void add_bench_scale(Menu& bench) {
   auto options = std::make_shared<ScaleOptions>();
   options->suite = *suite_options(bench);
-  Command command =
-      bench.command({.name = "scale", .what = "Time training steps of one and of several ranks", .examples = kScaleExamples},
-                    [options] { return scale(*options); });
+  Command command = bench.command(
+      {.name = "scale", .what = "Time training steps of one and of several ranks", .examples = kScaleExamples},
+      [options] { return scale(*options); });
   add_sweep(command, options->suite);
   bench::ScaleText& text = options->text;
   command.option("--ranks", text.ranks, "processes that train together; 1,2 unless given")

@@ -34,21 +34,21 @@ std::vector<bench::Record> Run::measure(const std::string& kind, const bench::Sw
 }
 
 bench::DriverOptions Run::driver_options(const SuiteOptions& options) {
-    return {.rounds = options.repeat,
-            .samples = options.samples,
-            .min_seconds = options.seconds,
-            .max_seconds = options.most,
-            .limit_seconds = options.limit,
-            .verify = !options.unverified,
-            .all_modes = options.budget == 0,
-            .modes = options.modes,
-            .epochs = options.epochs,
-            .budget_seconds = options.budget,
-            .seed = options.seed,
-            .command = options.command,
-            .say = [this](const std::string& line) { progress_.show(line); },
-            .keep = [this](const bench::Record& record) { file_.add(record); },
-            .so_far = [this](const std::vector<bench::Record>& records) { file_.add_so_far(records); }};
+  return {.rounds = options.repeat,
+          .samples = options.samples,
+          .min_seconds = options.seconds,
+          .max_seconds = options.most,
+          .limit_seconds = options.limit,
+          .verify = !options.unverified,
+          .all_modes = options.budget == 0,
+          .modes = options.modes,
+          .epochs = options.epochs,
+          .budget_seconds = options.budget,
+          .seed = options.seed,
+          .command = options.command,
+          .say = [this](const std::string& line) { progress_.show(line); },
+          .keep = [this](const bench::Record& record) { file_.add(record); },
+          .so_far = [this](const std::vector<bench::Record>& records) { file_.add_so_far(records); }};
 }
 
 int exit_code(const std::vector<bench::Record>& records) {

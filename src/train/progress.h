@@ -49,7 +49,7 @@ class ProgressLine {
   int epochs_, epoch_ = 0;
   std::int64_t steps_, first_ = 0;
   distributed::WireTime wire_;  // when the epoch began
-  double whole_epoch_ = -1;  // seconds of the last one, validation included; negative: none ended yet
+  double whole_epoch_ = -1;     // seconds of the last one, validation included; negative: none ended yet
   std::chrono::steady_clock::time_point began_, drawn_;
 };
 
