@@ -46,12 +46,13 @@ nlohmann::json merged_wire(const std::vector<nlohmann::json>& answers) {
   return wire;
 }
 
-std::map<std::string, std::string> environment_of(const Together& together, int rank, const std::string& meeting,
-                                                  const Scratch& folder) {
+std::map<std::string, std::string> environment_of(const Together& together, int rank, int threads,
+                                                  const std::string& meeting, const Scratch& folder) {
   const int hosts = together.hosts ? together.hosts->count() : 1, local = together.ranks / hosts;
   std::map<std::string, std::string> variables = {
       {"VARVE_RANK", cat(rank)},         {"VARVE_RANKS", cat(together.ranks)}, {"VARVE_LOCAL_RANK", cat(rank % local)},
-      {"VARVE_LOCAL_RANKS", cat(local)}, {"VARVE_MEETING", meeting},           {"VARVE_JOB_KEY", folder.path("")}};
+      {"VARVE_LOCAL_RANKS", cat(local)}, {"VARVE_THREADS", cat(threads)},      {"VARVE_MEETING", meeting},
+      {"VARVE_JOB_KEY", folder.path("")}};
   if (together.hosts && rank == 0) variables["VARVE_HOSTS_MEETING"] = "1";
   variables["GLOO_SOCKET_IFNAME"] = together.hosts ? Hosts::kInterface : "lo";
   return variables;
@@ -78,7 +79,7 @@ Seat seat_of(const Framework& framework, const Request& asked, const Together& t
   seat.command = worker_command(framework, seat.request, path);
   seat.command.processors = processors_of(rank, together.ranks, asked.threads);
   if (!together.connected || together.ranks == 1) return seat;
-  for (const auto& [name, value] : environment_of(together, rank, meeting, folder))
+  for (const auto& [name, value] : environment_of(together, rank, asked.threads, meeting, folder))
     seat.command.environment[name] = value;
   if (together.hosts)
     seat.command = together.hosts->inside(rank * together.hosts->count() / together.ranks, seat.command);

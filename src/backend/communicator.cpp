@@ -56,6 +56,7 @@ class Counted final : public Communicator {
   void receive(void* data, std::size_t bytes, int from, int tag) override { engine_->receive(data, bytes, from, tag); }
   void barrier() override { counted().barrier(); }
   void abort() override { engine_->abort(); }
+  double sent_bytes() const override { return engine_->sent_bytes(); }
 
  private:
   Communicator& counted() {

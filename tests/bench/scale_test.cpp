@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "bench/hosts.h"
+#include "bench/report/sections.h"
 #include "bench/together.h"
 #include "cli/command.h"
 #include "fake_peer.h"
@@ -37,6 +38,20 @@ TEST(Scale, EfficiencyIsOfTheSameRanksApart) {
   EXPECT_EQ(Scaling(records[1]).efficiency, 0);
   EXPECT_DOUBLE_EQ(records[3].ratio_to_varve, 2);
   EXPECT_EQ(Scaling(records[3]).efficiency, 0) << "PyTorch's ranks apart were not measured";
+}
+
+TEST(Scale, TheReportHasALineForEachRecord) {
+  std::vector<Record> records = {timed("varve", 1, true, 64, 100), timed("varve", 2, false, 128, 120),
+                                 timed("varve", 2, true, 128, 150), timed("varve", 4, true, 256, 160)};
+  records[2].details["wire"] = {
+      {"engine", "gloo"}, {"busy_ms", 40.0}, {"waited_ms", 10.0}, {"bytes", 472e6}, {"messages", 9.0}};
+  fill_scaling(records);
+  const Section section = rank_section(Facts(records));
+  ASSERT_EQ(section.blocks.size(), 2u) << "a chart of three numbers of ranks, and the table";
+  const std::string text = section_markdown(section);
+  for (const char* part : {"2 × 1 apart", "80%", "75%", "472", "1.33×"})
+    EXPECT_TRUE(contains(text, part)) << part << text;
+  EXPECT_TRUE(rank_section(Facts({})).blocks.empty());
 }
 
 TEST(Scale, ConnectedAndApartAreDifferentSettings) {

@@ -42,6 +42,31 @@ TEST_P(Collectives, SumOfEveryType) {
       }
 }
 
+// Small whole numbers, other ones from place to place.
+Tensor saw(std::int64_t length) {
+  const Tensor x = arange(length).to(f32);
+  return x - floor(x * (1.0 / 997)) * 997;
+}
+
+// Through shared memory: in one piece, in chunks, in chunks by several threads; and whatever came before.
+TEST_P(Collectives, ValuesOfAnyLength) {
+  if (started({.threads = 3})) return;
+  const int n = dist::size(), r = dist::rank();
+  for (const std::int64_t length : {1023, 1024, 1025, 16384, 65535, 65536, 65537, 131073, 300007}) {
+    const Tensor mine = saw(length) * (r + 1);
+    const Tensor sum = saw(length) * (n * (n + 1) / 2);
+    expect_same(dist::all_sum(mine), sum);
+    expect_same(dist::all_sum(mine.to(f64)), sum.to(f64));
+    expect_same(dist::all_max(mine), saw(length) * n);
+    const Tensor all = dist::all_gather(mine);
+    for (int other : {0, n - 1})
+      expect_same(all.slice({{other * length, (other + 1) * length}}), saw(length) * (other + 1));
+    expect_same(dist::sum_scatter(all), mine * n);
+    expect_same(dist::broadcast(mine, n - 1), saw(length) * n);
+    dist::rank_barrier();
+  }
+}
+
 TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
   if (started()) return;
   const int n = dist::size(), r = dist::rank();
