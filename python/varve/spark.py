@@ -99,7 +99,7 @@ def fit(
     try:
         rows = done.repartition(1).collect()  # a barrier stage can be started again if another one follows
     except Exception as error:
-        found = re.search(r"varve: (worker .*)", str(error))
+        found = re.search(r"varve: (worker \d.*)", str(error))
         if not found:
             raise
         raise Error(f"spark: {found[1]} (after as many attempts as spark.stage.maxConsecutiveAttempts says)") from error
