@@ -222,8 +222,8 @@ void Communication::wait(Ticket ticket) {
   if (!state_->failed.empty()) throw Error(state_->failed);
 }
 
-void Communication::check_same(std::uint64_t hash) {
-  post([hash](Communicator& all) {
+Communication::Ticket Communication::check_same(std::uint64_t hash) {
+  return post([hash](Communicator& all) {
     std::vector<std::uint64_t> hashes(static_cast<std::size_t>(all.size()));
     all.all_gather(&hash, hashes.data(), sizeof(hash));
     std::string others;
@@ -264,6 +264,13 @@ void Communication::drain() {
 }
 
 std::string Communication::engine() const { return state_->opened.communicator->engine(); }
+
+std::string Communication::host() const { return state_->opened.host; }
+
+std::string Communication::failure() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failed;
+}
 
 double Communication::seconds_waited() const {
   const std::lock_guard lock(state_->mutex);

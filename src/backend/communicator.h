@@ -67,13 +67,15 @@ class Communication {
   void run(Work work) { wait(post(std::move(work))); }
   // Of each program run: all ranks are about to make the same collectives, in the same order, of the same types.
   // Otherwise the rank that differs is named.
-  void check_same(std::uint64_t hash);
+  Ticket check_same(std::uint64_t hash);
   // This rank cannot go on. The others are told why, and end.
   void fail(const std::string& why);
   void last_words(const std::string& why);                      // why this rank leaves, if it leaves now
   void note(const std::string& key, const std::string& value);  // for the launcher
   void drain();                                                 // until nothing is under way, well or not
   std::string engine() const;
+  std::string host() const;       // the address of this machine that the others can reach; empty: not known
+  std::string failure() const;    // why the job cannot go on; empty: all is well
   double seconds_waited() const;  // of wait(), all together: what was not hidden
   double seconds_busy() const;    // of the engine, all together
   double sent_bytes() const;
@@ -93,6 +95,7 @@ class Communication {
 struct Opened {
   std::unique_ptr<Communicator> communicator;
   double deadline_seconds = 600;                     // of a collective; engines that keep none themselves are watched
+  std::string host;                                  // of this machine, as Joining has it
   std::function<std::string()> verdict;              // why the job failed, when that is known; may be empty
   std::function<void(const std::string& why)> tell;  // the other ranks
   std::function<void(std::uint64_t)> begun;          // how many collectives of all ranks this one has begun

@@ -29,12 +29,15 @@ const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {0, 4}, {4, 3, 100}};
 
 class Collectives : public Ranks {
  protected:
+  void SetUp() override {
+    if (std::getenv("VARVE_RANK")) set_device(devices_of_ranks().front());
+  }
   void TearDown() override { set_device("cpu"); }
 };
 
 TEST_P(Collectives, SumOfEveryType) {
   if (started()) return;
-  for (const char* device : {"cpu", "reference"})
+  for (const std::string& device : devices_of_ranks())
     for (const DType dtype : {f32, f64, bf16, f16, i32, i64, u8, i8})
       for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 2}}) {
         set_device(device);
@@ -70,7 +73,7 @@ TEST_P(Collectives, ValuesOfAnyLength) {
 TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
   if (started()) return;
   const int n = dist::size(), r = dist::rank();
-  for (const char* device : {"cpu", "reference"})
+  for (const std::string& device : devices_of_ranks())
     for (const Shape& shape : kShapes) {
       set_device(device);
       const Tensor mine = values_of(r, shape);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "varve/distributed.h"
 #include "varve/error.h"
@@ -21,6 +22,12 @@ inline std::string error_of(const std::function<void()>& call) {
     return error.what();
   }
   return "";
+}
+
+// VARVE_TEST_DEVICES names one: "cuda", where there is one, if only an emulated one.
+inline std::vector<std::string> devices_of_ranks() {
+  const char* named = std::getenv("VARVE_TEST_DEVICES");
+  return named && *named ? std::vector<std::string>{named} : std::vector<std::string>{"cpu", "reference"};
 }
 
 class Ranks : public ::testing::TestWithParam<int> {
