@@ -1,4 +1,6 @@
 // Collectives of 1 to 4 ranks against what one process computes from all ranks' values.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "distributed/ranks.h"
@@ -27,13 +29,7 @@ Tensor sum_over_ranks(const Shape& shape, DType dtype) {
 
 const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {0, 4}, {4, 3, 100}};
 
-class Collectives : public Ranks {
- protected:
-  void SetUp() override {
-    if (std::getenv("VARVE_RANK")) set_device(devices_of_ranks().front());
-  }
-  void TearDown() override { set_device("cpu"); }
-};
+class Collectives : public Ranks {};
 
 TEST_P(Collectives, SumOfEveryType) {
   if (started()) return;
@@ -88,6 +84,38 @@ TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
       const Tensor whole = values_of(r, Shape{2 * n, 3});
       expect_same(dist::sum_scatter(whole), slice(sum_over_ranks({2 * n, 3}, f32), {{2 * r, 2 * r + 2}}));
     }
+}
+
+// NaN wins, whoever has it; types that NCCL does not compare as we do.
+TEST_P(Collectives, ExtremesOfEveryType) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  for (const std::string& device : devices_of_ranks()) {
+    set_device(device);
+    for (const DType dtype : {f32, f64, bf16, f16, i32, i64, u8, i8}) {
+      const bool floating = is_floating(dtype);
+      const double own = r + 1, low = floating ? -own : own;
+      const Tensor x = tensor({low, own, floating && r == n - 1 ? nan : own, floating && r == 0 ? -infinity : own});
+      const auto most = dist::all_max(x.to(dtype)).to_vector<double>();
+      const auto least = dist::all_min(x.to(dtype)).to_vector<double>();
+      EXPECT_EQ(most[0], floating ? -1 : n);
+      EXPECT_EQ(most[1], n);
+      EXPECT_EQ(least[0], floating ? -n : 1);
+      EXPECT_EQ(least[1], 1);
+      if (!floating) continue;
+      EXPECT_TRUE(std::isnan(most[2]) && std::isnan(least[2])) << device;
+      EXPECT_EQ(most[3], n == 1 ? -infinity : n);
+      EXPECT_EQ(least[3], -infinity);
+    }
+  }
+}
+
+TEST_P(Collectives, AreMovedByTheDevicesEngine) {
+  if (started()) return;
+  dist::all_sum(ones({3})).eval();
+  const std::string host = dist::size() == 1 ? "none" : "gloo";
+  EXPECT_EQ(dist::engine(), dist::size() > 1 && device().starts_with("cuda") ? "nccl" : host);
 }
 
 // The loss is the sum of the ranks' losses: each rank's gradient is that of the whole by its own input.

@@ -12,6 +12,7 @@
 
 #include "varve/distributed.h"
 #include "varve/error.h"
+#include "varve/tensor.h"
 
 namespace varve::test {
 
@@ -32,6 +33,8 @@ inline std::vector<std::string> devices_of_ranks() {
 
 class Ranks : public ::testing::TestWithParam<int> {
  protected:
+  void SetUp() override { set_device(devices_of_ranks().front()); }
+  void TearDown() override { set_device("cpu"); }
   // True in the process that starts the ranks: it is done. False in a rank.
   static bool started(distributed::LaunchOptions options = {}) {
     if (std::getenv("VARVE_RANK")) return false;

@@ -99,7 +99,8 @@ class Context final : public backend::Device {
 Context& context();
 // The GPU's facts; a stand-in when none can be opened. Never throws.
 const Gpu& gpu();
-int count_gpus();  // of this machine; 0 where none can be used
+std::string nccl_version();  // "2.28.3", or why there is none; nccl/
+int count_gpus();            // of this machine; 0 where none can be used
 // Chooses the GPU before its first use: "cuda" or "cuda:1".
 void choose(int ordinal);
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "backends/cuda/device/context.h"
 #include "base/text.h"
 #include "varve/error.h"
 
@@ -45,6 +46,16 @@ Nccl load() {
 const Nccl& nccl() {
   static const Nccl library = load();
   return library;
+}
+
+std::string nccl_version() {
+  try {
+    int version = 0;
+    check(nccl().get_version(&version), "ncclGetVersion");
+    return cat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
+  } catch (const Error&) {
+    return cat(kFile, " is not found: no ranks on GPUs");
+  }
 }
 
 void check(ncclResult_t status, const char* call) {
