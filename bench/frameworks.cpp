@@ -55,8 +55,6 @@ std::string wrong_in(const nlohmann::json& answer, const Request& request) {
   return said == "ok" ? objection(answer, request.task) : cat("its status is \"", said, "\"");
 }
 
-}  // namespace
-
 nlohmann::json read_answer(const Finished& done, const Request& request) {
   const std::string words = last_words(done.output);
   if (!done.started) return failed("failed", words);
@@ -74,6 +72,8 @@ nlohmann::json read_answer(const Finished& done, const Request& request) {
     return failed("failed", cat("the worker's answer is not JSON: ", e.what()));
   }
 }
+
+}  // namespace
 
 const std::vector<Framework>& frameworks() {
   static const std::vector<Framework> all = {

@@ -92,7 +92,7 @@ std::vector<Sample> collective_samples() {
     return record(find_operator(op), in, attrs);
   };
   Sample sums;
-  for (const char* op : {"all_sum", "all_max", "all_min", "all_gather", "sum_scatter"})
+  for (const char* op : {"all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "all_to_all"})
     sums.results.push_back(call(op, {x}, two)[0]);
   sums.results.push_back(call("rank_broadcast", {x}, {{"ranks", 2}, {"root", 0}})[0]);
   const Tensors begun = call("all_sum_begin", {x, x}, {{"ranks", 2}, {"dtype", f32}});

@@ -285,6 +285,7 @@ struct LoaderOptions {
   int workers = 1;          // threads that read ahead
   int prefetch = 4;         // batches ready at most
   double mixup = 0;         // α; targets become f32 [B, classes]
+  std::int64_t shards = 0;  // mixup mixes within these parts of a batch, not within a process's share of it; 0: it does
   int rank = 0, ranks = 0;  // this process's share of each batch; 0 ranks: its place in the job (distributed.h)
 };
 

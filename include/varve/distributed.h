@@ -34,6 +34,8 @@ Tensor all_min(const Tensor& x);
 Tensor all_gather(const Tensor& x, std::int64_t axis = 0);   // one after the other along an axis; scalars as [size]
 Tensor sum_scatter(const Tensor& x, std::int64_t axis = 0);  // this rank's part of the sum
 Tensor broadcast(const Tensor& x, int root = 0);             // root's value
+// Part r of an axis goes to rank r; in its place comes rank r's part for this rank.
+Tensor all_to_all(const Tensor& x, std::int64_t axis = 0);
 
 // The same of gradients, flat and padded: in a compiled program as soon as the backward pass has made them.
 Tensor scatter_gradients(const Tensor& flat);
@@ -75,8 +77,6 @@ void note(const std::string& key,
 struct WireTime {
   double busy_seconds = 0;    // moving values
   double waited_seconds = 0;  // of them, while nothing was computed
-  double sent_bytes = 0;      // by this rank to the others
-  std::int64_t messages = 0;  // collectives among them
 };
 WireTime wire_time();
 
@@ -100,7 +100,7 @@ struct Parallel {
   bool shard_parameters = false;  // and of the parameters, which are gathered before use (ZeRO-3)
   Compression compress = {};
   // Parts that a batch is cut into, each computed apart and added in one order: with set_deterministic(true), any
-  // number of ranks that divides it ends with the same bits. 0: as many as ranks.
+  // number of ranks that divides it ends with the same bits. 0: as many as ranks. Of fit, not of own loops.
   std::int64_t shards = 0;
   bool sync_batch_norm = false;  // statistics of the whole batch, not of a rank's share
   std::int64_t check_every = 0;  // steps between two looks whether all ranks have the same weights; 0: never

@@ -108,6 +108,8 @@ class Bound {
   void apply(const std::vector<Tensor>& gradients);  // assigns parameters and state; inside compile it is recorded
   // The same, and the global norm of the gradients before clipping.
   Tensor apply_with_norm(const std::vector<Tensor>& gradients);
+  // Of gradients that are the same on every rank: they are not averaged.
+  void apply_whole(const std::vector<Tensor>& gradients);
 
   const std::vector<Variable>& parameters() const;
   std::vector<Variable> state() const;  // everything to keep: "m.fc1.weight", …, "step", "rate"

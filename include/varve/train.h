@@ -149,6 +149,8 @@ struct EvaluateOptions {
   bool confusion = false;
   ProductType precision = f32;
   int workers = 1;
+  // Parts that a batch is cut into, as in training (Parallel::shards): the same bits for any number of ranks.
+  std::int64_t shards = 0;
 };
 Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOptions& = {});
 

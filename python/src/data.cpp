@@ -222,8 +222,8 @@ void bind_dataset(nb::module_& m) {
   nb::class_<Batches>(m, "_Batches")
       .def("__init__",
            [](Batches* self, const Dataset& d, std::int64_t batch, std::int64_t seed, std::int64_t epoch,
-              std::int64_t skip, bool shuffle, bool drop_last, int workers, int prefetch, double mixup, int rank,
-              int ranks) {
+              std::int64_t skip, bool shuffle, bool drop_last, int workers, int prefetch, double mixup,
+              std::int64_t shards, int rank, int ranks) {
              new (self) Batches(d, {.batch = batch,
                                     .seed = seed,
                                     .epoch = epoch,
@@ -233,6 +233,7 @@ void bind_dataset(nb::module_& m) {
                                     .workers = workers,
                                     .prefetch = prefetch,
                                     .mixup = mixup,
+                                    .shards = shards,
                                     .rank = rank,
                                     .ranks = ranks});
            })

@@ -39,6 +39,12 @@ void bind_collectives(nb::module_& m) {
 >>> distributed.sum_scatter(vv.tensor([1.0, 2.0])).tolist()
 [1.0, 2.0])",
      "x"_a, "axis"_a = 0);
+  op(m, "all_to_all", dist::all_to_all,
+     R"(Part r of an axis goes to rank r; in its place comes rank r's part for this rank.
+
+>>> distributed.all_to_all(vv.tensor([1.0, 2.0])).tolist()
+[1.0, 2.0])",
+     "x"_a, "axis"_a = 0);
   op(
       m, "broadcast", [](const Tensor& x, std::int64_t root) { return dist::broadcast(x, static_cast<int>(root)); },
       R"(One rank's value, on every rank.
@@ -222,10 +228,11 @@ void bind_distributed(nb::module_& m) {
       "wire_time",
       [] {
         const dist::WireTime time = dist::wire_time();
-        return std::tuple(time.busy_seconds, time.waited_seconds, time.sent_bytes, time.messages);
+        return std::pair(time.busy_seconds, time.waited_seconds);
       },
-      "Seconds that values were moving, how many of them nothing was computed, bytes that this rank sent, and in how "
-      "many messages.\n\n>>> distributed.wire_time()\n(0.0, 0.0, 0.0, 0)");
+      "Seconds that values were moving, and how many of them nothing was computed.\n\n>>> "
+      "distributed.wire_time()\n(0.0, "
+      "0.0)");
   m.def(
       "launch",
       [](const std::vector<std::string>& command, int ranks, const std::vector<std::string>& hosts, int restarts,

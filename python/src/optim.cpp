@@ -116,6 +116,15 @@ Methods that change something return another recipe. over(parameters) binds it.
           "gradients"_a.none(), nb::sig("def apply_with_norm(self, gradients: Sequence[TensorLike]) -> Tensor"),
           "The same, and the global norm of the gradients before clipping.\n\n"
           ">>> optim.SGD(0.1).over([vv.Variable([0.0, 0.0])]).apply_with_norm([vv.tensor([3.0, 4.0])]).item()\n5.0")
+      .def(
+          "apply_whole",
+          [](Bound& self, nb::handle gradients) {
+            const std::vector<Tensor> all = to_tensors(gradients, {"apply_whole", "gradients", false});
+            unlocked([&] { self.apply_whole(all); });
+          },
+          "gradients"_a.none(), nb::sig("def apply_whole(self, gradients: Sequence[TensorLike]) -> None"),
+          "One step by gradients that are the same on every rank already: they are not averaged.\n\n"
+          ">>> w = vv.Variable([1.0])\n>>> optim.SGD(0.25).over([w]).apply_whole([vv.ones(1)])\n>>> w.tolist()\n[0.75]")
       .def("parameters", &Bound::parameters, nb::sig("def parameters(self) -> list[Variable]"),
            "What it learns.\n\n>>> len(optim.SGD(0.1).over([vv.Variable([0.0])]).parameters())\n1")
       .def("state", &Bound::state, nb::sig("def state(self) -> list[Variable]"),

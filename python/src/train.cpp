@@ -456,7 +456,7 @@ void bind_train(nb::module_& m) {
   m.def(
       "_evaluate",
       [](nn::Module& model, const data::Dataset& dataset, nb::handle loss, nb::handle metrics, std::int64_t batch,
-         bool confusion, const std::string& precision, int workers) {
+         bool confusion, const std::string& precision, int workers, std::int64_t shards) {
         EvaluateOptions options;
         options.loss = to_loss(loss);
         options.metrics = to_metrics(metrics);
@@ -464,10 +464,12 @@ void bind_train(nb::module_& m) {
         options.confusion = confusion;
         options.precision = parse_precision(precision);
         options.workers = workers;
+        options.shards = shards;
         const Score score = interruptible([&] { return evaluate(model, dataset, options); });
         return nb::make_tuple(values_of(score.values), score.confusion, score.seconds);
       },
-      "model"_a, "dataset"_a, "loss"_a, "metrics"_a.none(), "batch"_a, "confusion"_a, "precision"_a, "workers"_a);
+      "model"_a, "dataset"_a, "loss"_a, "metrics"_a.none(), "batch"_a, "confusion"_a, "precision"_a, "workers"_a,
+      "shards"_a);
   m.def("_predict", [](nn::Module& model, const data::Dataset& dataset, std::int64_t batch,
                        const std::string& precision, int workers) {
     const PredictOptions options{batch, parse_precision(precision), workers};

@@ -12,7 +12,7 @@ ELSEWHERE = {
     "softmax_cross_entropy": "cross_entropy", "random_uniform": "uniform", "random_normal": "normal",
     "random_bits": "uniform", "lstm": "nn.LSTM", "gru": "nn.GRU", "rnn": "nn.RNN", "barrier": "checkpoint",
     "with_gradient": "custom_vjp", "input": "an argument", "constant": "a value", "max_pool2d_gather": "a gradient",
-    **{name: "distributed" for name in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "rank_broadcast", "send", "recv",
+    **{name: "distributed" for name in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "all_to_all", "rank_broadcast", "send", "recv",
                                         "rank_barrier", "all_sum_begin", "all_sum_end")},
 }  # fmt: skip
 

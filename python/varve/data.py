@@ -329,7 +329,7 @@ class DataLoader:
 
     - workers: threads that read ahead; 0: the calling one. With `processes`, so many processes read the samples of a Python
       object: where its code is slow, threads would wait for each other. Order and values are the same.
-    - prefetch: batches ready at most. - mixup: α; targets become probabilities.
+    - prefetch: batches ready at most. - mixup: α; targets become probabilities. - shards: parts of a batch that mixup mixes within.
     - stream: for an iterable without `__len__`: samples are taken as they come, in each epoch anew, and not shuffled.
 
     >>> import numpy
@@ -352,19 +352,20 @@ class DataLoader:
         processes: Union[bool, str] = False,
         prefetch: int = 4,
         mixup: float = 0.0,
+        shards: int = 0,
         rank: int = 0,
         ranks: int = 0,
         stream: bool = False,
         **unknown: NoReturn,
     ) -> None:
-        names = ("batch", "seed", "epoch", "shuffle", "drop_last", "workers", "processes", "prefetch", "mixup", "rank", "ranks")
+        names = ("batch", "seed", "epoch", "shuffle", "drop_last", "workers", "processes", "prefetch", "mixup", "shards", "rank", "ranks")
         unexpected("DataLoader", unknown, names + ("stream",))
         if batch < 1:
             raise Error(f"DataLoader: expected a batch of 1 or more, got {batch}.")
         self.epoch = epoch
         self.batch, self.seed, self.shuffle, self.drop_last = batch, seed, shuffle, drop_last
         self.workers, self.processes, self.prefetch, self.mixup = workers, processes, prefetch, mixup
-        self.rank, self.ranks = rank, ranks
+        self.shards, self.rank, self.ranks = shards, rank, ranks
         self._stream = samples if stream else None
         self.dataset: Optional[Dataset] = None if stream else dataset(samples)
         if self.dataset is not None and processes:
@@ -385,7 +386,7 @@ class DataLoader:
         return iter(
             _core._Batches(
                 self.dataset, self.batch, self.seed, epoch, 0, self.shuffle, self.drop_last, self.workers, self.prefetch,
-                self.mixup, self.rank, self.ranks,
+                self.mixup, self.shards, self.rank, self.ranks,
             )  # fmt: skip
         )
 

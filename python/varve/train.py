@@ -219,8 +219,9 @@ def evaluate(
     precision: str = "f32",
     workers: int = 1,
     processes: Union[bool, str] = False,
+    shards: int = 0,
 ) -> Score:
-    """Loss and metrics of a model over a data set, or over arrays.
+    """Loss and metrics of a model over a data set, or over arrays. `shards`: as in training (`distributed.Parallel`).
 
     >>> import numpy
     >>> from varve import nn
@@ -230,7 +231,7 @@ def evaluate(
     (['accuracy', 'loss'], 6.0)
     """
     samples = _samples(x, y, workers, processes, loss)
-    values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers)
+    values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers, shards)
     return Score(values, counts, samples.classes, seconds)
 
 

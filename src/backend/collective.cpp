@@ -76,6 +76,15 @@ Prepared all_gather(const Task& task) {
   });
 }
 
+Prepared all_to_all(const Task& task) {
+  const std::size_t bytes = task.in[0].type.bytes() / static_cast<std::size_t>(task.attrs.integer("ranks"));
+  return prepared([=](const RunArgs& args) {
+    const void* in = args.in[0];
+    void* out = args.out[0];
+    Communication::get().run([=](Communicator& all) { all.all_to_all(in, out, bytes); });
+  });
+}
+
 Prepared sum_scatter(const Task& task) {
   const DType dtype = task.dtype_in(), wire = wire_type(dtype);
   const std::size_t all_count = count_of(task.in[0].type), own = count_of(task.out[0].type);
@@ -166,6 +175,7 @@ const std::map<std::string, Maker>& makers() {
       {"all_min", all_min},
       {"all_gather", all_gather},
       {"sum_scatter", sum_scatter},
+      {"all_to_all", all_to_all},
       {"rank_broadcast", rank_broadcast},
       {"send", send},
       {"recv", recv},

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
 constexpr int kMostRanks = 1 << 20;
+constexpr int kIndexBits = 40;  // of a batch's index within a random stream: above them, the shard
 
 void check(const LoaderOptions& options) {
   if (options.batch < 1 || options.batch > kMostRows)
@@ -25,6 +26,8 @@ void check(const LoaderOptions& options) {
   if (options.ranks < 1 || options.ranks > kMostRanks || options.rank < 0 || options.rank >= options.ranks)
     throw Error(
         cat("loader: expected a rank from 0 to ranks - 1, got rank ", options.rank, " of ", options.ranks, "."));
+  if (options.shards < 0 || options.shards % options.ranks != 0)
+    throw Error(cat("loader: ", options.shards, " shards cannot be shared evenly by ", options.ranks, " processes."));
   if (options.batch < options.ranks)
     throw Error(cat("loader: a batch of ", options.batch, " cannot be shared among ", options.ranks, " processes."));
 }
@@ -139,6 +142,23 @@ Batch BatchReader::read(std::int64_t index, ReadScratch& scratch, const std::ato
   return {std::move(x).tensor(rows_of_type(x_, count)), std::move(y).tensor(rows_of_type(y_, count))};
 }
 
+// Of each of this process's samples one of its share, or of the same shard, by its place in the share.
+std::vector<std::int64_t> BatchReader::partners(std::int64_t index, const Random& random) const {
+  const BatchShare share = batch_share(dataset_, index, options_.batch, options_.rank, options_.ranks);
+  if (options_.shards == 0) return permutation(share.end - share.begin, random);
+  const std::int64_t each = options_.shards / options_.ranks, first = each * options_.rank;
+  std::vector<std::int64_t> all;
+  for (std::int64_t shard = first; shard < first + each; ++shard) {
+    const Random own(
+        static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(options_.epoch),
+        kMixupStream + (static_cast<std::uint64_t>(shard + 1) << kIndexBits) + static_cast<std::uint64_t>(index));
+    const auto before = static_cast<std::int64_t>(all.size());
+    const std::int64_t rows = share.of * (shard + 1) / options_.shards - share.of * shard / options_.shards;
+    for (const std::int64_t partner : permutation(rows, own)) all.push_back(before + partner);
+  }
+  return all;
+}
+
 Batch BatchReader::read_mixed(std::int64_t index, Rows rows, ReadScratch& scratch,
                               const std::atomic<bool>& stop) const {
   const auto seed = static_cast<std::uint64_t>(options_.seed), epoch = static_cast<std::uint64_t>(options_.epoch);
@@ -155,7 +175,7 @@ Batch BatchReader::read_mixed(std::int64_t index, Rows rows, ReadScratch& scratc
   }
   Random random(seed, epoch, kMixupStream + static_cast<std::uint64_t>(index));
   const auto lambda = static_cast<float>(beta(options_.mixup, random));
-  const std::vector<std::int64_t> partner = permutation(count, random);
+  const std::vector<std::int64_t> partner = partners(index, random);
   if (scratch.sample.size() < width) scratch.sample.resize(width);
   mix_rows({reinterpret_cast<float*>(x.data()), static_cast<std::size_t>(count) * width}, partner, lambda,
            {scratch.sample.data(), width});

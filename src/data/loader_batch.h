@@ -35,6 +35,7 @@ class BatchReader {
   };
   Rows rows_of(std::int64_t index) const;
   Batch read_mixed(std::int64_t index, Rows rows, ReadScratch& scratch, const std::atomic<bool>& stop) const;
+  std::vector<std::int64_t> partners(std::int64_t index, const Random& random) const;
   std::int64_t sample_at(std::int64_t place) const;
 
   Dataset dataset_;

@@ -12,6 +12,7 @@ thread_local const DryRun* current_dry_run = nullptr;
 thread_local DType current_precision = f32;
 thread_local bool currently_wide = false;
 thread_local const SyncBatchNorm* current_sync = nullptr;
+thread_local const Shard* current_shard = nullptr;
 thread_local const OwnNames* current_names = nullptr;
 
 struct Flattened {
@@ -49,6 +50,11 @@ SyncBatchNorm::SyncBatchNorm(Tensor counted)
     : counted_(counted.defined() ? std::move(counted) : ones({})), outer_(std::exchange(current_sync, this)) {}
 SyncBatchNorm::~SyncBatchNorm() { current_sync = outer_; }
 const SyncBatchNorm* SyncBatchNorm::current() { return current_sync; }
+
+Shard::Shard(Tensor number, std::int64_t count)
+    : number_(std::move(number)), count_(count), outer_(std::exchange(current_shard, this)) {}
+Shard::~Shard() { current_shard = outer_; }
+const Shard* Shard::current() { return current_shard; }
 
 Tensor compute_type(const Tensor& x) {
   const bool wide = currently_wide && current_precision == f32;

@@ -1,6 +1,5 @@
 // Values of several ranks, combined. Every rank records the same calls; a program's collectives form one chain
 // (compiler/passes/chain.cpp), so that no two ranks can order them differently.
-#include "base/levers.h"
 #include "base/ranks.h"
 #include "base/text.h"
 #include "ops/families.h"
@@ -36,13 +35,23 @@ std::vector<TensorType> gathered_type(const Call& call) {
   return {type};
 }
 
+void check_parts(const Call& call) {
+  const TensorType& type = call.in[0];
+  if (type.shape.rank() == 0 || type.shape[0] % ranks_of(call) != 0)
+    throw Error(cat(call.op.name, ": the leading axis of ", type.str(), " does not divide into ", ranks_of(call),
+                    " equal parts, one for each rank."));
+}
+
 std::vector<TensorType> scattered_type(const Call& call) {
   TensorType type = number_type(call)[0];
-  if (type.shape.rank() == 0 || type.shape[0] % ranks_of(call) != 0)
-    throw Error(cat("sum_scatter: the leading axis of ", type.str(), " does not divide into ", ranks_of(call),
-                    " equal parts, one for each rank."));
+  check_parts(call);
   type.shape[0] /= ranks_of(call);
   return {type};
+}
+
+std::vector<TensorType> exchanged_type(const Call& call) {
+  check_parts(call);
+  return {call.in[0]};
 }
 
 std::vector<TensorType> broadcast_type(const Call& call) {
@@ -117,6 +126,14 @@ const OpDef sum_scatter_op = define(
      .gradient =
          [](const Vjp& v) { return std::vector<Tensor>{record(all_gather_op.record(), {v.dy}, of_ranks(v.attrs))[0]}; },
      .cost = wire_cost});
+const OpDef all_to_all_op =
+    define({.name = "all_to_all",
+            .doc = "Part r of the leading axis goes to rank r; in its place comes rank r's part for this rank.",
+            .family = "collective",
+            .arity = 1,
+            .shape = exchanged_type,
+            .gradient = [](const Vjp& v) { return std::vector<Tensor>{same_call(v, v.dy)}; },
+            .cost = wire_cost});
 const OpDef broadcast_op = define({.name = "rank_broadcast",
                                    .doc = "One rank's value, on every rank.",
                                    .family = "collective",
@@ -257,9 +274,9 @@ int checked_tag(const char* op, int tag) {
 }  // namespace
 
 std::vector<const OpRecord*> collective_ops() {
-  return {&all_sum_op.record(),      &all_max_op.record(),   &all_min_op.record(), &all_gather_op.record(),
-          &sum_scatter_op.record(),  &broadcast_op.record(), &send_op.record(),    &recv_op.record(),
-          &rank_barrier_op.record(), &begin_op.record(),     &end_op.record()};
+  return {&all_sum_op.record(),     &all_max_op.record(),      &all_min_op.record(),   &all_gather_op.record(),
+          &sum_scatter_op.record(), &all_to_all_op.record(),   &broadcast_op.record(), &send_op.record(),
+          &recv_op.record(),        &rank_barrier_op.record(), &begin_op.record(),     &end_op.record()};
 }
 
 namespace distributed {
@@ -267,7 +284,7 @@ namespace distributed {
 Tensor all_sum(const Tensor& x) { return record(all_sum_op.record(), {x}, whole_world())[0]; }
 Tensor all_mean(const Tensor& x) { return size() == 1 ? x : all_sum(x) * (1.0 / size()); }
 std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients) {
-  if (size() == 1 && lever("lone-rank")) return gradients;
+  if (size() == 1) return gradients;
   Attrs attrs = whole_world();
   attrs.set("bucket", true);
   std::vector<Tensor> means;
@@ -284,6 +301,10 @@ Tensor all_gather(const Tensor& x, std::int64_t axis) {
 Tensor sum_scatter(const Tensor& x, std::int64_t axis) {
   return along(x, axis, "sum_scatter",
                [](const Tensor& t) { return record(sum_scatter_op.record(), {t}, whole_world())[0]; });
+}
+Tensor all_to_all(const Tensor& x, std::int64_t axis) {
+  return along(x, axis, "all_to_all",
+               [](const Tensor& t) { return record(all_to_all_op.record(), {t}, whole_world())[0]; });
 }
 Tensor scatter_gradients(const Tensor& flat) {
   Attrs attrs = whole_world();

@@ -58,6 +58,7 @@ struct Bound::State {
   // Each rank updates its part of every parameter, and keeps that part of the moments.
   bool sharded() const { return distributed::size() > 1 && (parallel.shard_optimizer || parallel.shard_parameters); }
   std::vector<Tensor> checked(const std::vector<Tensor>& gradients) const;
+  std::vector<Tensor> averaged(const std::vector<Tensor>& gradients) const;
   void apply(std::vector<Tensor> gradients, Tensor norm);
   Tensor update(Member& member, const Tensor& gradient, const Tensor& step_now);
   void assign(const std::vector<Tensor>& updated);
@@ -105,6 +106,11 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
                 ": its rule looks at parameters as a whole, and cannot update a rank's part of them: leave "
                 "shard_optimizer and shard_parameters out. (A rule of your own that treats each entry by itself says "
                 ".elementwise = true.)");
+  if (parallel.shards > 0)
+    throw Error(
+        rule_.name +
+        ": shards are fit's, which computes each of them apart. In a loop of your own, leave shards out, or add "
+        "up the shards' gradients on every rank and give them to apply_whole().");
   if (parallel.shard_parameters) distributed::shard(parameters);
   for (const Variable& parameter : parameters) {
     check_parameter(rule_.name, parameter, state->members);
@@ -128,7 +134,7 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
   return bound;
 }
 
-// The gradients, as wide as their parameters, averaged over ranks.
+// The gradients, as wide as their parameters.
 std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) const {
   const std::string& name = optimizer.name();
   if (gradients.size() != members.size())
@@ -146,7 +152,13 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
     const DType dtype = parameter.type().dtype;
     wide.push_back(gradients[i].dtype() == dtype ? gradients[i] : gradients[i].to(dtype));
   }
-  return sharded() ? scatter_means(wide) : distributed::mean_gradients(wide);
+  return wide;
+}
+
+// Over ranks.
+std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients) const {
+  const std::vector<Tensor> own = checked(gradients);
+  return sharded() ? scatter_means(own) : distributed::mean_gradients(own);
 }
 
 // `norm` is that of the gradients, where somebody has already computed it.
@@ -210,13 +222,22 @@ Tensor Bound::State::update(Member& member, const Tensor& gradient, const Tensor
 void Bound::apply(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
+  state.apply(state.averaged(gradients), {});
+}
+
+void Bound::apply_whole(const std::vector<Tensor>& gradients) {
+  State& state = bound(state_);
+  if (state.sharded())
+    throw Error(state.optimizer.name() +
+                ": apply_whole() updates whole parameters, but this optimiser's state is sharded: use apply().");
+  const Scope scope(state.optimizer.name());
   state.apply(state.checked(gradients), {});
 }
 
 Tensor Bound::apply_with_norm(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
-  std::vector<Tensor> wide = state.checked(gradients);
+  std::vector<Tensor> wide = state.averaged(gradients);
   Tensor norm = global_norm(wide, state.sharded());
   state.apply(std::move(wide), norm);
   return norm;

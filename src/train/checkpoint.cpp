@@ -78,6 +78,7 @@ std::string manifest_text(const Position& p) {
               {"batch", p.batch},
               {"samples", p.samples},
               {"accumulate", p.accumulate},
+              {"shards", p.shards},
               {"optimizer", p.optimizer},
               {"loss", p.loss},
               {"epoch", p.epoch},
@@ -108,6 +109,7 @@ Position parse_manifest(const std::map<std::string, std::string>& metadata, cons
     p.batch = j.at("batch");
     p.samples = j.at("samples");
     p.accumulate = j.at("accumulate");
+    p.shards = j.value("shards", std::int64_t{0});  // older files have none
     p.optimizer = j.at("optimizer");
     p.loss = j.at("loss");
     p.epoch = j.at("epoch");
@@ -205,6 +207,7 @@ void check_same_run(const std::string& path, const Position& saved, const Positi
   check("batch", saved.batch, now.batch);
   check("training samples", saved.samples, now.samples);
   check("accumulate", saved.accumulate, now.accumulate);
+  check("shards", saved.shards, now.shards);
   check("optimizer", saved.optimizer, now.optimizer);
   check("loss", saved.loss, now.loss);
 }

@@ -13,7 +13,7 @@ namespace varve::train {
 // Where a run stands, besides its tensors.
 struct Position {
   // What must be the same for the run to go on.
-  std::int64_t seed = 0, batch = 0, samples = 0, accumulate = 1;
+  std::int64_t seed = 0, batch = 0, samples = 0, accumulate = 1, shards = 0;
   std::string optimizer, loss;
   // Where it is.
   int epoch = 0;                 // epochs that have ended

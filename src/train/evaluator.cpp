@@ -7,6 +7,8 @@
 
 #include "train/clock.h"
 #include "train/interrupt.h"
+#include "train/parallel.h"
+#include "train/shard_tree.h"
 #include "varve/distributed.h"
 #include "varve/interrupt.h"
 #include "varve/memory.h"
@@ -58,23 +60,63 @@ void Totals::count(const Batch& batch) {
   ++counted_;
 }
 
+// How many sums each metric has: who has seen no samples does not know.
+void Totals::note_lengths(std::vector<std::int64_t>& lengths) const {
+  lengths.resize(sums_.size());
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    lengths[i] = std::max(lengths[i], static_cast<std::int64_t>(sums_[i].size()));
+}
+
+std::vector<double> Totals::in_lengths(const std::vector<std::int64_t>& lengths) const {
+  std::vector<double> numbers = {loss_, samples_};
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    numbers.insert(numbers.end(), sums_[i].begin(), sums_[i].end());
+    numbers.resize(numbers.size() + static_cast<std::size_t>(lengths[i]) - sums_[i].size());
+  }
+  return numbers;
+}
+
+void Totals::set(const double* numbers, const std::vector<std::int64_t>& lengths) {
+  loss_ = *numbers++;
+  samples_ = *numbers++;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].assign(numbers, numbers + lengths[i]);
+    numbers += lengths[i];
+  }
+}
+
+namespace {
+
+std::vector<std::int64_t> longest_of_ranks(const std::vector<std::int64_t>& lengths) {
+  return lengths.empty() ? lengths : distributed::all_max(tensor(lengths)).to_vector<std::int64_t>();
+}
+
+}  // namespace
+
 void Totals::add_ranks() {
   if (distributed::size() == 1) return;
-  // A rank without samples does not know how many sums a metric has.
   std::vector<std::int64_t> lengths;
-  for (const std::vector<double>& sums : sums_) lengths.push_back(static_cast<std::int64_t>(sums.size()));
-  if (!lengths.empty()) lengths = distributed::all_max(tensor(lengths)).to_vector<std::int64_t>();
-  std::vector<double> all = {loss_, samples_};
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    sums_[i].resize(static_cast<std::size_t>(lengths[i]));
-    all.insert(all.end(), sums_[i].begin(), sums_[i].end());
+  note_lengths(lengths);
+  lengths = longest_of_ranks(lengths);
+  set(distributed::all_sum(tensor(in_lengths(lengths))).to_vector<double>().data(), lengths);
+}
+
+Totals Totals::of_shards(const std::vector<Totals>& own) {
+  std::vector<std::int64_t> lengths;
+  for (const Totals& shard : own) shard.note_lengths(lengths);
+  lengths = longest_of_ranks(lengths);
+  std::vector<double> numbers;
+  for (const Totals& shard : own) {
+    const std::vector<double> row = shard.in_lengths(lengths);
+    numbers.insert(numbers.end(), row.begin(), row.end());
   }
-  all = distributed::all_sum(tensor(all)).to_vector<double>();
-  loss_ = all[0];
-  samples_ = all[1];
-  auto from = all.begin() + 2;
-  for (std::vector<double>& sums : sums_)
-    for (double& sum : sums) sum = *from++;
+  const std::size_t width = numbers.size() / own.size();
+  numbers = distributed::all_gather(tensor(numbers)).to_vector<double>();
+  std::vector<double> sums(width);
+  for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % width] += numbers[i];
+  Totals all(own[0].metrics_);
+  all.set(sums.data(), lengths);
+  return all;
 }
 
 std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
@@ -128,6 +170,8 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
   if (options_.batch < 1)
     throw Error("evaluate: batch must be at least 1, got " + std::to_string(options_.batch) + ".");
   if (dataset_.streams() > 0) options_.batch = dataset_.streams();
+  options_.batch = std::max<std::int64_t>(options_.batch, std::max<std::int64_t>(options_.shards, distributed::size()));
+  check_shards("evaluate", options_.shards, options_.batch, dataset_);
   build_for(model_, dataset_, options_.batch, 0);
   if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, dataset_.y());
   if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
@@ -153,9 +197,7 @@ void Evaluator::make_program() {
 
 data::Loader Evaluator::loader() const {
   return {held_ ? held_->rows() : dataset_,
-          {.batch = std::max<std::int64_t>(options_.batch, distributed::size()),
-           .shuffle = false,
-           .workers = held_ ? 0 : options_.workers}};
+          {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
 }
 
 void Evaluator::begin(const std::function<bool()>& go_on) {
@@ -177,6 +219,7 @@ Tensor one_of_zeros(const Tensor& none) {
 }  // namespace
 
 Totals Evaluator::measured() {
+  if (options_.shards > 0) return measured_by_shards();
   Totals totals(options_.metrics);
   model_.reset_state();
   data::Loader batches = loader();
@@ -193,6 +236,28 @@ Totals Evaluator::measured() {
   totals.add_ranks();
   model_.reset_state();
   return totals;
+}
+
+// Each shard's batches are added up apart, whichever rank has it.
+Totals Evaluator::measured_by_shards() {
+  const ShardRange own = shards_of_rank(options_.shards, distributed::rank(), distributed::size());
+  std::vector<Totals> totals(static_cast<std::size_t>(own.size()), Totals(options_.metrics));
+  std::int64_t left = dataset_.size();
+  for (data::Batch& batch : loader()) {
+    throw_if_interrupted();
+    const std::int64_t samples = std::min(options_.batch, left);
+    left -= samples;
+    const auto first_row = [&](std::int64_t shard) { return samples * shard / options_.shards; };
+    for (std::int64_t shard = own.begin; shard < own.end; ++shard) {
+      const std::int64_t begin = first_row(shard) - first_row(own.begin),
+                         end = first_row(shard + 1) - first_row(own.begin);
+      if (begin == end) continue;
+      totals[static_cast<std::size_t>(shard - own.begin)].add(
+          (*program_)(batch.x.slice({{begin, end}}), batch.y.slice({{begin, end}})), end - begin);
+    }
+  }
+  for (Totals& each : totals) each.settle();
+  return Totals::of_shards(totals);
 }
 
 // What is read batch by batch needs less of a device's memory than what is held there.

@@ -34,8 +34,10 @@ class Totals {
   explicit Totals(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}
   // What a device is still computing is counted later, at the latest when somebody asks.
   void add(std::vector<Tensor> measured, std::int64_t samples);
-  void settle();                                     // counts all of it
-  void add_ranks();                                  // then: what the other ranks counted
+  void settle();     // counts all of it
+  void add_ranks();  // then: what the other ranks counted
+  // All that the shards of all ranks counted, added in their order: `own` are this rank's, settled.
+  static Totals of_shards(const std::vector<Totals>& own);
   std::int64_t counted() const { return counted_; }  // batches so far
   std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
   double last_loss() const { return last_loss_; }                                            // of the last one counted
@@ -55,6 +57,9 @@ class Totals {
     std::int64_t samples;
   };
   void count(const Batch& batch);
+  void note_lengths(std::vector<std::int64_t>& lengths) const;
+  std::vector<double> in_lengths(const std::vector<std::int64_t>& lengths) const;
+  void set(const double* numbers, const std::vector<std::int64_t>& lengths);
 
   std::deque<Batch> waiting_;
   std::int64_t counted_ = 0;
@@ -75,6 +80,7 @@ class Evaluator {
   void make_program();
   data::Loader loader() const;
   Totals measured();
+  Totals measured_by_shards();
   Totals measured_somehow();
 
   nn::Module& model_;

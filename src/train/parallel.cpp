@@ -1,5 +1,6 @@
 #include "train/parallel.h"
 
+#include "train/shard_tree.h"
 #include "varve/error.h"
 
 namespace varve::train {
@@ -114,7 +115,27 @@ void check_parallel(const std::string& where, const Parallel& p) {
   if (p.average_every > 0) ways.push_back("average_every");
   if (p.staleness >= 0) ways.push_back("staleness");
   if (ways.size() > 1) wrong(ways[0] + " and " + ways[1] + " do not go together: leave one of them out.");
+  if (p.shards > 0 && p.sync_batch_norm)
+    wrong(
+        "with shards, batch norm goes by a shard's statistics, which are the same for any number of ranks: leave "
+        "sync_batch_norm out.");
+  if (p.check_every > 0 && (p.average_every > 0 || p.staleness >= 0))
+    wrong(
+        "check_every compares the ranks' weights, which differ between the averages of an asynchronous training: "
+        "leave it out.");
   if (p.block_momentum > 0 && p.average_every == 0) wrong("block_momentum is of averages: set average_every too.");
+}
+
+void check_shards(const std::string& where, std::int64_t shards, std::int64_t batch, const data::Dataset& dataset) {
+  if (shards == 0) return;
+  if (!dataset.parts().empty())
+    throw Error(where + ": \"" + dataset.info().name +
+                "\" lies in parts, one for each rank, so that another number of ranks has other batches: leave shards "
+                "out, or give every rank all samples.");
+  if (batch < shards)
+    throw Error(where + ": a batch of " + std::to_string(batch) + " cannot be cut into " + std::to_string(shards) +
+                " shards.");
+  shards_of_rank(shards, distributed::rank(), distributed::size());
 }
 
 }  // namespace varve::train

@@ -4,12 +4,15 @@
 #include <string>
 
 #include "train/config_keys.h"
+#include "varve/data.h"
 #include "varve/distributed.h"
 
 namespace varve::train {
 
 // Error for values that mean nothing, and for options that exclude each other.
 void check_parallel(const std::string& where, const distributed::Parallel& parallel);
+// Error where batches of these samples cannot be cut into so many shards by these ranks. 0 shards: nothing to check.
+void check_shards(const std::string& where, std::int64_t shards, std::int64_t batch, const data::Dataset& dataset);
 KeyRow parallel_row();
 
 }  // namespace varve::train

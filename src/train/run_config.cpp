@@ -191,7 +191,8 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
           .batch = dataset.streams() > 0 ? dataset.streams() : std::max<std::int64_t>(config.batch, 256),
           .confusion = config.loss == "cross_entropy" && has_matrix(dataset),
           .precision = parse_precision(config.precision),
-          .workers = config.workers};
+          .workers = config.workers,
+          .shards = config.parallel.shards};
 }
 
 RunResult run(const Config& config, const RunOptions& given) {

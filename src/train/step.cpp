@@ -8,8 +8,8 @@ namespace varve::train {
 
 TrainStep::TrainStep(Parts parts)
     : parts_(std::move(parts)),
-      batch_([this](const Tensor& x, const Tensor& y) { return record(x, y); }, parts_.held,
-             {.name = "train", .tf32 = parts_.precision.tf32}),
+      batch_([this](const Tensor& x, const Tensor& y) { return shards_ ? record_shard(x, y) : record(x, y); },
+             parts_.held, {.name = "train", .tf32 = parts_.precision.tf32}),
       apply_(compile(
           [this] {
             std::vector<Tensor> means;
@@ -20,16 +20,32 @@ TrainStep::TrainStep(Parts parts)
             count_.assign(zeros({}));
             update(means);
           },
-          {.name = "apply", .tf32 = parts_.precision.tf32})) {
-  if (distributed::size() > 1) share_ = Variable("share", ones({5}), false);
+          {.name = "apply", .tf32 = parts_.precision.tf32})),
+      whole_(compile([this] { return record_whole(); }, {.name = "whole", .tf32 = parts_.precision.tf32})) {
+  if (parts_.shards > 0)
+    make_shards();
+  else if (distributed::size() > 1)
+    share_ = Variable("share", ones({5}), false);
   if (parts_.accumulate == 1) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
   count_ = Variable("accumulated", zeros({}), false);
 }
 
+void TrainStep::make_shards() {
+  shards_.emplace(parts_.shards, parts_.model, parts_.optimizer.parameters(), [this] {
+    const auto& [rows_x, rows_y] = parts_.spare;
+    const Tensor x = parts_.held ? gather(parts_.held->x(), rows_x, 0) : rows_x;
+    const Tensor y = parts_.held ? gather(parts_.held->y(), rows_y, 0) : rows_y;
+    const Tensor target = parts_.loss.of_input ? x : y;
+    const Tensor output = parts_.model(x, Mode::train);
+    return measure(output, parts_.loss(output, target), target, parts_.metrics, parts_.unit);
+  });
+}
+
 void TrainStep::take_part(const Share& share) {
-  if (distributed::size() == 1) return;
+  part_ = share;
+  if (!share_.state()) return;
   // The mean over ranks is then the mean over samples, whatever the ranks' shares.
   const auto weight =
       static_cast<float>(distributed::size() * static_cast<double>(share.samples) / static_cast<double>(share.of));
@@ -60,15 +76,24 @@ TrainStep::Wishes TrainStep::wishes(const std::vector<Tensor>& measured) {
   return {sums[0] > 0, sums[1] > 0, sums[2] > 0};
 }
 
+// With shards, the gradients are all ranks' already.
 void TrainStep::update(const std::vector<Tensor>& gradients) {
-  parts_.optimizer.apply(gradients);
+  if (shards_)
+    parts_.optimizer.apply_whole(gradients);
+  else
+    parts_.optimizer.apply(gradients);
   if (parts_.average) parts_.average->update();
 }
 
-std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
+void TrainStep::use(const std::vector<Tensor>& gradients) {
+  if (parts_.accumulate == 1) return update(gradients);
+  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
+  count_.assign(count_ + 1);
+}
+
+// Of the weighted loss; what is measured is not weighted.
+ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const Tensor& weight) {
   const nn::Precision precision(parts_.precision.dtype);
-  std::optional<nn::SyncBatchNorm> sync;
-  if (parts_.sync_batch_norm && share_.state()) sync.emplace(share_.value().slice({{1, 2}}).reshape({}));
   std::optional<nn::Watch> watch;
   if (parts_.check_layers)
     watch.emplace([](const nn::Watch::Call& call) {
@@ -82,26 +107,56 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
       [&] {
         output = parts_.model(x, Mode::train);
         own_loss = cast(parts_.loss(output, target), f32);
-        return share_.state() ? own_loss * share_.value().slice({{0, 1}}).reshape({}) : own_loss;
+        return weight.defined() ? own_loss * weight : own_loss;
       },
       parts_.optimizer.parameters());
-  std::vector<Tensor> measured = measure(stop_gradient(output), share_.state() ? stop_gradient(own_loss) : loss, target,
-                                         parts_.metrics, parts_.unit);
-  if (share_.state()) measured = measured_by_all(measured);
-  if (parts_.accumulate == 1) {
-    update(gradients);
-  } else {
-    for (std::size_t i = 0; i < sums_.size(); ++i)
-      sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
-    count_.assign(count_ + 1);
-  }
-  return measured;
+  return {gradients, measure(stop_gradient(output), weight.defined() ? stop_gradient(own_loss) : loss, target,
+                             parts_.metrics, parts_.unit)};
+}
+
+std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
+  const auto share = [&](std::int64_t i) { return share_.value().slice({{i, i + 1}}).reshape({}); };
+  std::optional<nn::SyncBatchNorm> sync;
+  if (parts_.sync_batch_norm && share_.state()) sync.emplace(share(1));
+  ShardStep::Computed own = computed(x, y, share_.state() ? share(0) : Tensor{});
+  if (share_.state()) own.measured = measured_by_all(own.measured);
+  use(own.gradients);
+  return own.measured;
+}
+
+std::vector<Tensor> TrainStep::record_shard(const Tensor& x, const Tensor& y) {
+  shards_->record([&](const Tensor& samples) { return computed(x, y, samples); });
+  return {};
+}
+
+std::vector<Tensor> TrainStep::record_whole() {
+  const ShardStep::Computed all = shards_->whole();
+  use(all.gradients);
+  return all.measured;
 }
 
 std::vector<Tensor> TrainStep::operator()(const Tensor& x, const Tensor& y, bool apply) {
-  std::vector<Tensor> measured = batch_(x, y);
+  std::vector<Tensor> measured;
+  if (shards_) {
+    const auto flag = [](bool is_set) { return is_set ? 1.f : 0.f; };
+    shards_->run({x, y}, parts_.spare, {part_.of, {flag(part_.ends), flag(part_.stops), flag(part_.saves)}},
+                 [this](const Tensor& shard_x, const Tensor& shard_y) { batch_(shard_x, shard_y); });
+    measured = whole_();
+  } else {
+    measured = batch_(x, y);
+  }
   if (apply && parts_.accumulate > 1) apply_();
   return measured;
+}
+
+// With shards, of three programs, which share the parameters and the shards' values.
+std::int64_t TrainStep::peak_bytes(const Tensor& x, const Tensor& y) {
+  if (!shards_) return batch_.peak_bytes(x, y);
+  const data::Batch shard = shards_->largest({x, y});
+  std::int64_t shared = shards_->sums().bytes_of_values();
+  for (const Variable& parameter : parts_.optimizer.parameters())
+    shared += static_cast<std::int64_t>(parameter.type().bytes());
+  return batch_.peak_bytes(shard.x, shard.y) + shards_->sums().bytes_beside() + whole_.peak_bytes() - shared;
 }
 
 }  // namespace varve::train

@@ -6,6 +6,7 @@
 
 #include "train/evaluator.h"
 #include "train/held_data.h"
+#include "train/shard_step.h"
 #include "varve/compile.h"
 #include "varve/train.h"
 
@@ -27,6 +28,8 @@ class TrainStep {
     std::optional<HeldData> held = std::nullopt;
     TargetUnit unit = {};
     bool sync_batch_norm = false;
+    std::int64_t shards = 0;
+    data::Batch spare = {};  // with shards: one sample, the same on every rank
   };
   explicit TrainStep(Parts parts);
   TrainStep(const TrainStep&) = delete;
@@ -48,19 +51,27 @@ class TrainStep {
   // The loss and the sums of the metrics; of held data, x are the numbers of samples. `apply`: this batch completes a
   // step (always, unless accumulating).
   std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
-  std::int64_t peak_bytes(const Tensor& x, const Tensor& y) { return batch_.peak_bytes(x, y); }
+  std::int64_t peak_bytes(const Tensor& x, const Tensor& y);
 
  private:
+  ShardStep::Computed computed(const Tensor& x, const Tensor& y, const Tensor& weight);
   std::vector<Tensor> record(const Tensor& x, const Tensor& y);
+  std::vector<Tensor> record_shard(const Tensor& x, const Tensor& y);
+  std::vector<Tensor> record_whole();
+  void make_shards();
   void update(const std::vector<Tensor>& gradients);
+  void use(const std::vector<Tensor>& gradients);  // to update, or to accumulate them
   std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
 
   Parts parts_;
   std::vector<Variable> sums_;  // of gradients
   Variable count_;              // of batches in them
+  Share part_;
+  std::optional<ShardStep> shards_;
   Variable share_;  // weight of this rank's loss, whether its samples count, its wishes; undefined: one rank
   BatchProgram batch_;
   Compiled<void, 0> apply_;
+  Compiled<std::vector<Tensor>, 0> whole_;  // what follows the last shard
 };
 
 }  // namespace varve::train

@@ -41,6 +41,7 @@ std::int64_t validation_batch(std::int64_t samples, std::int64_t batch) {
 void check(const FitOptions& o, const data::Dataset& train) {
   check_parallel("fit: parallel", o.parallel);
   if (!train.defined() || train.total() == 0) throw Error("fit: the training data is empty.");
+  check_shards("fit: parallel", o.parallel.shards, o.batch, train);
   if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
   if (o.batch < 1) throw Error("fit: batch must be at least 1, got " + std::to_string(o.batch) + ".");
   if (o.accumulate < 1) throw Error("fit: accumulate must be at least 1, got " + std::to_string(o.accumulate) + ".");
@@ -108,6 +109,7 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   at_.batch = options_.batch;
   at_.samples = train_.total();
   at_.accumulate = options_.accumulate;
+  at_.shards = options_.parallel.shards;
   at_.optimizer = options_.optimizer.name();
   at_.loss = options_.loss.name;
   at_.history.monitor = options_.monitor;
@@ -151,7 +153,9 @@ void Trainer::prepare_model() {
   build_for(model_, train_, options_.batch, options_.seed);
   check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
   if (options_.parallel.shard_parameters) distributed::broadcast_variables(model_.parameters());
-  optimizer_ = options_.optimizer.over(model_.parameters(), options_.parallel);
+  distributed::Parallel parallel = options_.parallel;
+  parallel.shards = 0;  // its gradients are then all ranks' already
+  optimizer_ = options_.optimizer.over(model_.parameters(), parallel);
   if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
   std::set<const void*> seen;  // tied variables are kept once
   for (const nn::NamedVariable& named : model_.named_variables())
@@ -168,7 +172,8 @@ void Trainer::prepare_model() {
                         .batch = validation_batch(options_.validation.total(), options_.batch),
                         .confusion = !options_.run.empty() && classes,
                         .precision = options_.precision,
-                        .workers = options_.workers},
+                        .workers = options_.workers,
+                        .shards = options_.parallel.shards},
         options_.epochs > 1);
   if (validation_) check_outputs(model_, options_.validation, options_.loss, options_.metrics, options_.batch);
 }
@@ -194,7 +199,23 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .check_layers = check_layers,
           .held = held_,
           .unit = unit_of(train_, options_.loss),
-          .sync_batch_norm = options_.parallel.sync_batch_norm};
+          .sync_batch_norm = options_.parallel.sync_batch_norm,
+          .shards = options_.parallel.shards,
+          .spare = options_.parallel.shards > 0 ? spare_sample() : data::Batch{}};
+}
+
+// The first of the data, whichever rank asks, or the first of each stream.
+data::Batch Trainer::spare_sample() const {
+  data::Loader first{held_ ? held_->rows() : train_,
+                     {.batch = std::max<std::int64_t>(1, train_.streams()),
+                      .seed = options_.seed,
+                      .shuffle = false,
+                      .workers = 0,
+                      .mixup = options_.mixup,
+                      .ranks = 1}};
+  data::Batch batch;
+  first.next(batch);
+  return {batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()};
 }
 
 void Trainer::prepare_step() {
@@ -305,7 +326,8 @@ data::Loader Trainer::loader() const {
            .skip = at_.step,
            .drop_last = options_.drop_last,
            .workers = held_ ? 0 : options_.workers,  // numbers are read faster than handed over
-           .mixup = options_.mixup}};
+           .mixup = options_.mixup,
+           .shards = options_.parallel.shards}};
 }
 
 bool Trainer::completes_step() const { return (at_.step + 1) % options_.accumulate == 0 || at_.step + 1 == batches_; }
@@ -421,6 +443,7 @@ bool Trainer::train_epoch(Totals& totals) {
     check_finite(totals);
     progress_->step(at_.step, totals.values());
     call_step_end(totals);
+    if (complete) check_ranks();
     if (stops_now()) break;
     if (!complete || at_.step == batches_) continue;
     if (ends_now()) return end_interrupted(totals);
@@ -438,6 +461,15 @@ bool Trainer::train_epoch(Totals& totals) {
                     (options_.run.empty() ? "" : "; saved, and can be resumed"));
   }
   return !at_.history.interrupted;
+}
+
+// Whether all ranks still have the same weights and state, now and then.
+void Trainer::check_ranks() const {
+  const std::int64_t every = options_.parallel.check_every;
+  if (every == 0 || at_.total_steps % every != 0) return;
+  std::vector<Variable> variables;
+  for (const Kept& kept : kept_) variables.push_back(kept.variable);
+  distributed::check_ranks(variables);
 }
 
 // One rank's wish is all ranks' at the end of the step that told them.

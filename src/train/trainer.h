@@ -59,6 +59,8 @@ class Trainer : public Session {
   bool saves_together() const;  // ranks keep parts of the state: all take part in a checkpoint
   bool saves_now() const;
   void save_best();
+  void check_ranks() const;
+  data::Batch spare_sample() const;
   data::BatchShare batch_share() const;
   bool stops_now();
   bool ends_now() const;

@@ -43,6 +43,26 @@ TEST(Mixup, BlendsSamplesAndTargetsAlike) {
   EXPECT_EQ(weights.size(), 4u);
 }
 
+// By one process or by two: the same partners, within quarters of a batch.
+TEST(Mixup, MixesWithinShards) {
+  const auto targets = [](int rank, int ranks) {
+    const LoaderOptions options{
+        .batch = 18, .seed = 2, .workers = 0, .mixup = 1.0, .shards = 4, .rank = rank, .ranks = ranks};
+    std::vector<std::vector<float>> rows;
+    for (const Batch& batch : Loader(numbered(40, {.classes = 40}), options)) {
+      const std::vector<float> y = batch.y.to_vector<float>();
+      for (std::int64_t i = 0; i < batch.y.dim(0); ++i) rows.emplace_back(y.begin() + i * 40, y.begin() + i * 40 + 40);
+    }
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  };
+  auto both = targets(0, 2);
+  for (const auto& row : targets(1, 2)) both.push_back(row);
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(both, targets(0, 1));
+  EXPECT_THROW(Loader(numbered(40), {.batch = 18, .shards = 4, .rank = 0, .ranks = 3}), Error);
+}
+
 TEST(Mixup, DependsOnSeedEpochAndBatchAlone) {
   const auto targets = [](std::int64_t seed, std::int64_t epoch, std::int64_t skip, int workers) {
     std::vector<std::vector<float>> all;

@@ -31,6 +31,11 @@ inline void expect_near(const std::string& got, const std::string& expected, dou
   EXPECT_GT(count, 0);
 }
 
+// What a test's callback throws to end a run, which then saves.
+struct Stopped : Error {
+  using Error::Error;
+};
+
 class FitRanks : public Ranks {
  protected:
   // The same training, first by one rank here, then by several.

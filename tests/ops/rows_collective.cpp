@@ -25,6 +25,11 @@ std::vector<Row> collective_rows() {
                   .oracle = unchanged,
                   .shapes = {{{1}}, {{7}}, {{3, 5}}, {{0, 2}}},
                   .values = values});
+  rows.push_back({.op = "all_to_all",
+                  .call = [](const Tensors& in) { return dist::all_to_all(in[0], in[0].rank() - 1); },
+                  .oracle = unchanged,
+                  .shapes = {{{1}}, {{7}}, {{3, 5}}, {{0, 2}}},
+                  .values = values});
   return rows;
 }
 

@@ -213,6 +213,23 @@ class SyncBatchNorm {
   Tensor counted_;
   const SyncBatchNorm* outer_;
 };
+// While one is alive, the samples are one of several shards of a batch, each computed apart: random layers draw by its
+// number, and what layers remember of a batch is of this shard alone. Whoever adds the shards does the rest.
+class Shard {
+ public:
+  Shard(Tensor number, std::int64_t count);  // number: an i64 scalar, from 0 to count - 1
+  ~Shard();
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+  static const Shard* current();  // of this thread; null: none
+  const Tensor& number() const { return number_; }
+  std::int64_t count() const { return count_; }
+
+ private:
+  Tensor number_;
+  std::int64_t count_;
+  const Shard* outer_;
+};
 Tensor compute_type(const Tensor& x);  // x in the current precision, when it is floating-point
 
 }  // namespace nn

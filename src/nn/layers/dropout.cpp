@@ -16,11 +16,13 @@ Tensor Dropout::forward(Tensor x, Mode mode) {
   const auto seed = static_cast<std::uint64_t>(DryRun::seed());
   Variable counter = buffer("counter", full_int({}, static_cast<std::int64_t>(seed << 32)));
   if (mode == Mode::infer) return x;
-  // Each rank drops others.
-  const int rank = distributed::rank();
+  // Each rank drops others, and each shard of a batch, whichever rank has it.
+  const Shard* shard = Shard::current();
+  const int rank = shard ? 0 : distributed::rank();
   const std::string stream = where() + (rank > 0 ? " of rank " + std::to_string(rank) : "");
-  const Tensor y = varve::dropout(x, rate_, {.stream = stream, .counter = counter});
-  counter.assign(counter + 1);
+  const Tensor own = shard ? counter + shard->number() : counter.value();
+  const Tensor y = varve::dropout(x, rate_, {.stream = stream, .counter = own});
+  counter.assign(counter + (shard ? shard->count() : 1));
   carry_flattened(x, y);
   return y;
 }
