@@ -60,7 +60,7 @@ void add_answer(Record& record, const Answer& answer) {
   record.version = said.value("version", "");
   if (said.contains("flags")) record.flags[record.modes.back()] = said["flags"];
   if (said.contains("algorithms")) record.algorithms = said["algorithms"];
-  for (const char* field : {"first_ms", "loss", "steps_per_sample", "planned_bytes"})
+  for (const char* field : {"first_ms", "loss", "steps_per_sample", "planned_bytes", "wire"})
     if (said.contains(field)) record.details[field] = said[field];
   if (record.kind == "train") return add_training(record, answer);
   if (record.kind == "parts") return add_parts(record, said);

@@ -55,6 +55,8 @@ std::string wrong_in(const nlohmann::json& answer, const Request& request) {
   return said == "ok" ? objection(answer, request.task) : cat("its status is \"", said, "\"");
 }
 
+}  // namespace
+
 nlohmann::json read_answer(const Finished& done, const Request& request) {
   const std::string words = last_words(done.output);
   if (!done.started) return failed("failed", words);
@@ -72,8 +74,6 @@ nlohmann::json read_answer(const Finished& done, const Request& request) {
     return failed("failed", cat("the worker's answer is not JSON: ", e.what()));
   }
 }
-
-}  // namespace
 
 const std::vector<Framework>& frameworks() {
   static const std::vector<Framework> all = {

@@ -35,6 +35,9 @@ std::string missing(const Framework& framework);
 // The command that answers a request which was written to `request_path`.
 Command worker_command(const Framework& framework, const Request& request, const std::string& request_path);
 
+// What a worker left, checked: whatever went wrong is an answer too.
+nlohmann::json read_answer(const Finished& done, const Request& request);
+
 // Runs a worker to its end. An answer always comes back: when the worker left none, or a wrong one, its status says
 // what happened and `reason` holds its last words.
 struct Answer {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "varve/autodiff.h"
+#include "varve/distributed.h"
 #include "varve/io.h"
 #include "varve/ops.h"
 #include "varve/zoo.h"
@@ -105,13 +106,16 @@ Tensor Network::loss(const Tensor& x, const Tensor& y) {
   std::optional<nn::Watch> watch;
   if (!options_.dropout)
     watch.emplace([](const nn::Watch::Call& call) { return call.module.kind() == "dropout" ? call.x : call.y; });
+  std::optional<nn::SyncBatchNorm> sync;
+  if (options_.sync_batch_norm) sync.emplace();
   const Tensor output = (*model_)(x, Mode::train);
   if (workload_.targets == Targets::input) return mse_loss(cast(output, f32), x);
   return cast(cross_entropy(output, y), f32);
 }
 
 Compiled<Tensor, 2> Network::step() {
-  optim::Bound bound = optimizer().over(model_->parameters());
+  optim::Bound bound =
+      optimizer().over(model_->parameters(), {.compress = distributed::compression_by_name(options_.compress, {})});
   return compile(
       [this, bound](Tensor x, Tensor y) mutable {
         const auto [value, gradients] = value_and_grad([&] { return loss(x, y); }, bound.parameters());

@@ -33,6 +33,8 @@ struct NetworkOptions {
   std::int64_t seed = 0;
   double rate = 0;  // in place of the workload's; 0: that
   std::string device = "cpu";
+  std::string compress = "none";  // what gradients become between ranks
+  bool sync_batch_norm = false;   // by the statistics of all ranks
 };
 
 class Network {

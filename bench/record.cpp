@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-const std::vector<std::string> kKinds = {"step", "infer", "parts", "train", "losses", "ablate"};
+const std::vector<std::string> kKinds = {"step", "infer", "parts", "train", "losses", "ablate", "scale"};
 const std::vector<std::string> kStatuses = {"ok", "out_of_memory", "failed", "unsupported", "missing"};
 
 ordered_json positive_or_null(double value) { return value > 0 ? ordered_json(value) : ordered_json(nullptr); }
@@ -142,6 +142,9 @@ std::string Record::key() const {
   std::string what = cat(kind, " ", workload, " ", framework, " batch ", batch, " threads ", threads, " ranks ", ranks,
                          " ", precision, " ", device, " ", machine.value("cpu", ""));
   if (const auto lever = details.find("without"); lever != details.end()) what += " " + lever->dump();
+  if (kind == "scale")
+    for (const char* field : {"connected", "weak", "hosts", "rate", "compress"})
+      if (const auto it = details.find(field); it != details.end()) what += cat(" ", field, " ", it->dump());
   return what;
 }
 

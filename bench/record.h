@@ -15,7 +15,7 @@ namespace varve::bench {
 bool is_peer(const std::string& framework);  // neither Varve nor Varve through its Python package
 
 struct Record {
-  std::string kind;  // step infer parts train losses ablate
+  std::string kind;  // step infer parts train losses ablate scale
   std::string workload, framework, mode;
   std::int64_t batch = 0;
   int threads = 0, ranks = 1;

@@ -38,6 +38,11 @@ nlohmann::ordered_json request_json(const Request& r) {
           {"data", or_null(r.data)},
           {"epochs", r.epochs},
           {"target", r.target > 0 ? nlohmann::ordered_json(r.target) : nlohmann::ordered_json(nullptr)},
+          {"ranks", r.ranks},
+          {"rank", r.rank},
+          {"meeting", or_null(r.meeting)},
+          {"compress", r.compress},
+          {"sync_batch_norm", r.sync_batch_norm},
           {"result", r.result}};
 }
 
@@ -57,9 +62,13 @@ Request load_request(const std::string& path) {
     read(json, "min_seconds", r.min_seconds), read(json, "max_seconds", r.max_seconds);
     read(json, "weights", r.weights), read(json, "batches", r.batches), read(json, "data", r.data);
     read(json, "epochs", r.epochs), read(json, "target", r.target);
+    read(json, "ranks", r.ranks), read(json, "rank", r.rank), read(json, "meeting", r.meeting);
+    read(json, "compress", r.compress), read(json, "sync_batch_norm", r.sync_batch_norm);
     if (json.contains("warmup"))
       read(json["warmup"], "steps", r.warmup_steps), read(json["warmup"], "seconds", r.warmup_seconds);
     if (r.batch < 1) throw Error(cat("batch: expected 1 or more, got ", r.batch, "."));
+    if (r.ranks < 1 || r.batch % r.ranks != 0)
+      throw Error(cat("batch: expected one that ", r.ranks, " ranks can share equally, got ", r.batch, "."));
     return r;
   } catch (const nlohmann::json::exception& e) {
     throw Error(cat("request ", path, ": ", e.what()));

@@ -31,11 +31,16 @@ struct Request {
   double max_seconds = 60;
   std::string weights = {}, batches = {};  // safetensors to start from, or (task files) to write; "": none
   bool dropout = true;
-  double rate = 0;          // in place of the workload's; 0: that
-  std::string data = {};    // train: safetensors
-  int epochs = 0;           // train
-  double target = 0;        // train: an accuracy whose time is asked for; 0: none
-  std::string result = {};  // where the answer goes
+  double rate = 0;        // in place of the workload's; 0: that
+  std::string data = {};  // train: safetensors
+  int epochs = 0;         // train
+  // One of several ranks that share the batch; this process's number, and a file of all of them where they meet.
+  int ranks = 1, rank = 0;
+  std::string meeting = {};
+  std::string compress = "none";  // what gradients become between ranks
+  bool sync_batch_norm = false;   // losses: batch norm by the statistics of all ranks
+  double target = 0;              // train: an accuracy whose time is asked for; 0: none
+  std::string result = {};        // where the answer goes
 };
 
 nlohmann::ordered_json request_json(const Request& request);

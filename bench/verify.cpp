@@ -9,6 +9,7 @@
 #include "bench/equity.h"
 #include "bench/flops.h"
 #include "bench/scratch.h"
+#include "bench/together.h"
 #include "varve/io.h"
 #include "varve/ops.h"
 
@@ -125,6 +126,7 @@ class Check {
       return checked;
     }
     const std::string print = fingerprint(framework, workload_, options_);
+    if (options_.ranks > 1) return of_ranks(framework, checked);
     const bool kept = options_.device == "cpu";  // a GPU's kernels are in a library that the fingerprint does not know
     if (kept && !options_.fresh && recall(print, checked)) return checked;
     if (options_.say) options_.say(cat("verify ", workload_.name, ": ", name));
@@ -144,6 +146,30 @@ class Check {
   }
 
  private:
+  Checked of_ranks(const Framework& framework, Checked checked) {
+    if (options_.say)
+      options_.say(cat("verify ", workload_.name, ": ", framework.name, ", ", options_.ranks, " ranks"));
+    Request asked = request("losses");
+    const bool varve = framework.name == "varve", own_statistics = has_batch_norm() && !varve;
+    asked.sync_batch_norm = has_batch_norm() && varve;
+    if (reference_.empty()) reference_ = varve_losses(request("losses"));
+    if (own_statistics && !judged_by_ranks_) {
+      judged_by_ranks_ = true;
+      perturbed_.clear();
+      reference_ = varve_losses(asked);
+    }
+    const Answer answer = ask_together(framework, asked, {.ranks = options_.ranks}, options_.limit_seconds);
+    if (!answer.ok()) {
+      checked.status = answer.status(), checked.reason = answer.json.value("reason", "");
+      return checked;
+    }
+    for (const auto& loss : answer.json.at("losses"))
+      checked.losses.push_back(loss.is_number() ? loss.get<double>() : NAN);
+    judge_losses(checked);
+    return checked;
+  }
+  bool has_batch_norm() const { return workload_.network.batch_norm || workload_.network.family == "resnet"; }
+
   Request request(const std::string& task) {
     if (!files_) {
       files_ = true;
@@ -152,7 +178,7 @@ class Check {
     }
     return {.task = task,
             .workload = workload_.name,
-            .batch = kBatch,
+            .batch = (kBatch + options_.ranks - 1) / options_.ranks * options_.ranks,
             .threads = options_.threads,
             .device = options_.device,
             .weights = folder_.path("weights.safetensors"),
@@ -161,7 +187,10 @@ class Check {
             .rate = workload_.checked_rate};
   }
   Losses varve_losses(const Request& request, double* prediction = nullptr) {
-    const Answer answer = ask(find_framework("varve"), request, options_.limit_seconds);
+    const Framework& varve = find_framework("varve");
+    const Answer answer = judged_by_ranks_
+                              ? ask_together(varve, request, {.ranks = options_.ranks}, options_.limit_seconds)
+                              : ask(varve, request, options_.limit_seconds);
     if (!answer.ok()) throw Error(cat("verify ", workload_.name, ": ", answer.json.value("reason", "")));
     if (prediction) *prediction = answer.json.value("prediction", 0.0);
     return answer.json.at("losses").get<Losses>();
@@ -199,6 +228,7 @@ class Check {
   bool files_ = false;
   Losses reference_;               // Varve's
   double prediction_ = 0;          // Varve's; 0: the network has none
+  bool judged_by_ranks_ = false;   // reference_ is of several ranks
   std::vector<Losses> perturbed_;  // Varve's, from weights with other last bits
 };
 

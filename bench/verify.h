@@ -26,13 +26,16 @@ struct Checked {
 struct VerifyOptions {
   int threads = 1;
   std::string device = "cpu";
+  int ranks = 1;       // that share each batch: their losses must be one rank's
   bool fresh = false;  // ask again, also where nothing has changed
   double limit_seconds = 600;
   std::function<void(const std::string&)> say = {};  // what is being done
 };
 
-// Of each framework in turn; Varve is always asked, and comes first. The batch is at most 16: the losses of a network
-// say the same about it at any size, and a check before every comparison must be cheap.
+// Of each framework in turn; Varve is always asked, and comes first. As several ranks, Varve is judged by its own
+// losses as one rank, with batch norm by the statistics of all ranks; others, whose batch norm is a rank's, by Varve's
+// so. The batch is at most 16: the losses of a network say the same about it at any size, and a check before every
+// comparison must be cheap.
 std::vector<Checked> verify(const Workload& workload, const std::vector<std::string>& frameworks,
                             const VerifyOptions& options = {});
 

@@ -35,7 +35,16 @@ ordered_json describe(const Request& request) {
   return {{"parameters", network.parameters()}};
 }
 
+void add_difference(distributed::WireTime& sum, const distributed::WireTime& from, const distributed::WireTime& to) {
+  sum.busy_seconds += to.busy_seconds - from.busy_seconds;
+  sum.waited_seconds += to.waited_seconds - from.waited_seconds;
+  sum.sent_bytes += to.sent_bytes - from.sent_bytes;
+  sum.messages += to.messages - from.messages;
+}
+
 }  // namespace
+
+std::int64_t agreed(std::int64_t number) { return std::stoll(distributed::gather_text(cat(number))[0]); }
 
 double cpu_seconds() {
   rusage used{};
@@ -66,7 +75,9 @@ Network network_of(const Request& request) {
                                                    .dropout = request.dropout,
                                                    .seed = request.seed,
                                                    .rate = request.rate,
-                                                   .device = request.device});
+                                                   .device = request.device,
+                                                   .compress = request.compress,
+                                                   .sync_batch_norm = request.sync_batch_norm});
 }
 
 TimingRules rules_of(const Request& request) {
@@ -80,22 +91,25 @@ TimingRules rules_of(const Request& request) {
 Timing time_calls(const std::function<void()>& call, const std::function<void()>& finish, const TimingRules& rules) {
   auto start = Clock::now();
   int warm = 0;
-  while (warm < std::max(rules.warmup_steps, 1) || seconds_since(start) < rules.warmup_seconds)
+  while (agreed(warm < std::max(rules.warmup_steps, 1) || seconds_since(start) < rules.warmup_seconds))
     call(), finish(), ++warm;
   const double once = std::max(1e3 * seconds_since(start) / warm, 1e-4);
   Timing timing;
-  timing.calls_per_sample = std::max<std::int64_t>(1, std::llround(std::ceil(rules.sample_ms / once)));
+  timing.calls_per_sample = agreed(std::max<std::int64_t>(1, std::llround(std::ceil(rules.sample_ms / once))));
   start = Clock::now();
   timing.begin = clock_seconds();
   const double cpu = cpu_seconds();
-  for (double elapsed = 0;
-       (static_cast<int>(timing.samples_ms.size()) < rules.samples || elapsed < rules.min_seconds) &&
-       (elapsed < rules.max_seconds || timing.samples_ms.size() < 2);) {
+  const auto goes_on = [&](double elapsed) {
+    return (static_cast<int>(timing.samples_ms.size()) < rules.samples || elapsed < rules.min_seconds) &&
+           (elapsed < rules.max_seconds || timing.samples_ms.size() < 2);
+  };
+  while (agreed(goes_on(seconds_since(start)))) {
+    const distributed::WireTime before = distributed::wire_time();
     const auto begin = Clock::now();
     for (std::int64_t i = 0; i < timing.calls_per_sample; ++i) call();
     finish();
     timing.samples_ms.push_back(1e3 * seconds_since(begin) / static_cast<double>(timing.calls_per_sample));
-    elapsed = seconds_since(start);
+    add_difference(timing.wire, before, distributed::wire_time());
   }
   timing.wall_seconds = seconds_since(start);
   timing.cpu_seconds = cpu_seconds() - cpu;
@@ -117,6 +131,8 @@ ordered_json answer(const Request& request) {
   if (request.precision == "tf32" && request.device == "cpu")
     throw Unsupported("tf32 is of GPUs; a processor computes the same as with precision=f32.");
   set_threads(request.threads);
+  if (request.ranks != distributed::size())
+    throw Error(cat("ranks: expected to be one of ", request.ranks, ", but the world has ", distributed::size(), "."));
   if (request.task == "describe") return describe(request);
   if (request.task == "files") return write_files(request);
   if (request.task == "losses") return first_losses(request);

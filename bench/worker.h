@@ -8,6 +8,7 @@
 
 #include "bench/network.h"
 #include "bench/request.h"
+#include "varve/distributed.h"
 
 namespace varve::bench {
 
@@ -29,6 +30,7 @@ nlohmann::ordered_json train_to_the_end(const Request& request);
 void save_data(const Workload& workload, const std::string& path);
 
 // ---- what they share
+std::int64_t agreed(std::int64_t number);  // rank 0's
 Network network_of(const Request& request);
 void wait_for(const Request& request);             // until its device has done everything that was started
 std::int64_t peak_memory(const Request& request);  // of its device; on the processor, of this process
@@ -39,6 +41,7 @@ struct Timing {
   std::int64_t calls_per_sample = 1;
   double cpu_seconds = 0, wall_seconds = 0;  // of the samples
   double begin = 0, end = 0;                 // of the samples, on the clock that all processes share
+  distributed::WireTime wire = {};           // of the samples
 };
 struct TimingRules {
   int warmup_steps = 2;
@@ -48,7 +51,8 @@ struct TimingRules {
   double sample_ms = 20;  // at least; 0: every call is a sample
 };
 TimingRules rules_of(const Request& request);
-// A device may still be at work when a call returns: `finish` waits, once a sample.
+// A device may still be at work when a call returns: `finish` waits, once a sample. Several ranks begin each sample
+// together, and the first one counts for all.
 Timing time_calls(const std::function<void()>& call, const std::function<void()>& finish, const TimingRules& rules);
 double clock_seconds();  // of the clock that all processes share
 

@@ -28,6 +28,22 @@ ordered_json timing_json(const Timing& timing) {
           {"timed", {timing.begin, timing.end}}};
 }
 
+// Of one step.
+ordered_json wire_json(const Timing& timing) {
+  const double steps = static_cast<double>(timing.samples_ms.size()) * static_cast<double>(timing.calls_per_sample);
+  return {{"engine", distributed::engine()},
+          {"busy_ms", 1e3 * timing.wire.busy_seconds / steps},
+          {"waited_ms", 1e3 * timing.wire.waited_seconds / steps},
+          {"bytes", timing.wire.sent_bytes / steps},
+          {"messages", static_cast<double>(timing.wire.messages) / steps}};
+}
+
+// This rank's rows of a batch.
+Tensor share_of(const Tensor& batch, const Request& request) {
+  const std::int64_t own = request.batch / request.ranks;
+  return request.ranks == 1 ? batch : batch.slice({{request.rank * own, (request.rank + 1) * own}});
+}
+
 // Who runs what, shortest form: each kernel's name once, with how often it occurs.
 ordered_json kernels_of(const Profile& profile) {
   std::map<std::string, int> counts;
@@ -40,14 +56,16 @@ ordered_json kernels_of(const Profile& profile) {
 ordered_json time_step(const Request& request) {
   Network network = network_of(request);
   if (!request.weights.empty()) load_weights(network.model(), request.weights);
-  const Sample sample = synthetic_batch(network.workload(), request.batch, request.seed);
+  const Sample sample = synthetic_batch(network.workload(), request.batch / request.ranks, request.seed + request.rank);
   auto step = network.step();
   Tensor last;
   double loss = 0;
   const auto call = [&] { last = step(sample.x, sample.y); };
   const auto read = [&] { loss = last.item<float>(); };
   const double first = milliseconds([&] { call(), read(); });
-  ordered_json json = timing_json(time_calls(call, read, rules_of(request)));
+  const Timing timing = time_calls(call, read, rules_of(request));
+  ordered_json json = timing_json(timing);
+  if (request.ranks > 1) json["wire"] = wire_json(timing);
   json["loss"] = loss;
   json["first_ms"] = first;
   json["parameters"] = network.parameters();
@@ -100,10 +118,11 @@ ordered_json first_losses(const Request& request) {
     const Tensor* y = batches.find(cat("y", i));
     if (y == nullptr && network.workload().targets == Targets::input) y = x;
     if (!x || !y) throw Error(cat(request.batches, ": expected x", i, " and y", i, "."));
-    losses.push_back(step(*x, *y).item<float>());
+    const Tensor loss = step(share_of(*x, request), share_of(*y, request));
+    losses.push_back(distributed::all_mean(loss).item<float>());
   }
   ordered_json json{{"losses", losses}, {"parameters", network.parameters()}};
-  if (!network.workload().network.stateful) {  // such a network answers by what it saw before
+  if (!network.workload().network.stateful && request.ranks == 1) {  // such a network answers by what it saw before
     auto predict = network.prediction();
     json["prediction"] = std::sqrt(mean(square(predict(*batches.find("x0")))).item<float>());
   }

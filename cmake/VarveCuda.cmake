@@ -26,6 +26,15 @@ message(STATUS "CUDA: ${CUDAToolkit_VERSION}, libvarve_cuda.so")
 
 set(folder "${PROJECT_SOURCE_DIR}/src/backends/cuda")
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+# Ranks on GPUs: NCCL's header alone, as its library is loaded when ranks are many.
+find_path(VARVE_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+mark_as_advanced(VARVE_NCCL_INCLUDE_DIR)
+if(VARVE_NCCL_INCLUDE_DIR)
+  list(REMOVE_ITEM sources "${folder}/nccl/absent.cpp")
+else()
+  message(STATUS "CUDA: no ranks on GPUs, as nccl.h was not found")
+  list(FILTER sources EXCLUDE REGEX "/nccl/(collectives|library|wire)\\.cpp$")
+endif()
 file(GLOB_RECURSE texts CONFIGURE_DEPENDS "${folder}/*.cu" "${folder}/*.cuh")
 
 # Kernel texts travel inside the library.
@@ -44,6 +53,9 @@ set_property(GLOBAL APPEND PROPERTY VARVE_WINDOWS "${window}")
 target_include_directories(varve_backend_cuda PRIVATE "${window}" "${PROJECT_SOURCE_DIR}/include")
 target_include_directories(varve_backend_cuda SYSTEM PRIVATE
   ${CUDAToolkit_INCLUDE_DIRS} "${VARVE_CUDNN_INCLUDE_DIR}")
+if(VARVE_NCCL_INCLUDE_DIR)
+  target_include_directories(varve_backend_cuda SYSTEM PRIVATE "${VARVE_NCCL_INCLUDE_DIR}")
+endif()
 foreach(room base ir backend)
   varve_room_window(${room} room_window)
   target_include_directories(varve_backend_cuda PRIVATE "${room_window}")

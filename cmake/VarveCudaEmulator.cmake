@@ -1,5 +1,5 @@
-# An emulated GPU for tests: a CUDA driver and an NVRTC that run kernels on the CPU (tests/cuda_emulator/README.md).
-# They come out as build/cuda_emulator/libcuda.so.1 and libnvrtc.so.13; LD_LIBRARY_PATH puts them before the real ones.
+# An emulated GPU for tests: a CUDA driver and an NVRTC that run kernels on the CPU, and an NCCL (tests/cuda_emulator/README.md).
+# They come out as build/cuda_emulator/libcuda.so.1, libnvrtc.so.13 and libnccl.so.2; LD_LIBRARY_PATH puts them before the real ones.
 
 find_package(CUDAToolkit QUIET)  # for its headers only
 find_program(VARVE_EMULATOR_COMPILER g++)
@@ -32,6 +32,12 @@ foreach(file nvrtc compiler source)
 endforeach()
 varve_emulated(cuda 1 ${driver_sources})
 varve_emulated(nvrtc 13 ${nvrtc_sources})
+find_path(VARVE_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(VARVE_NCCL_INCLUDE_DIR)
+  varve_emulated(nccl 2 "${emulator_dir}/nccl.cpp")
+  target_include_directories(varve_emulated_nccl SYSTEM PRIVATE "${VARVE_NCCL_INCLUDE_DIR}")
+  target_link_libraries(varve_emulated_nccl PRIVATE varve_emulated_cuda)
+endif()
 target_compile_definitions(varve_emulated_nvrtc PRIVATE VARVE_EMULATOR_COMPILER="${VARVE_EMULATOR_COMPILER}")
 
 # Kernels are compiled with the prelude that lies beside the library.

@@ -51,6 +51,21 @@ foreach(shard RANGE ${last_shard})
   endif()
 endforeach()
 
+# Ranks there: processes that have an emulated GPU each, and an NCCL between them.
+if(TARGET varve_emulated_nccl AND TARGET varve_gloo)
+  add_dependencies(test_cuda varve_emulated_nccl)
+  set(ranks_one *Collectives.*/0)
+  set(ranks_two *Collectives.*/1:*FitAmongRanks.Losses*/1:*Sharded.Parameters*/1:*Faults.AKilled*/0)
+  set(ranks_three *Collectives.InCompiled*/2:*Collectives.MeanMax*/2:*Collectives.Messages*/2)
+  foreach(ranks one two three)
+    add_test(NAME cuda_emulated.ranks.${ranks} COMMAND test_distributed --gtest_brief=1 --gtest_filter=${ranks_${ranks}})
+    set_tests_properties(cuda_emulated.ranks.${ranks} PROPERTIES TIMEOUT 300 LABELS cuda)
+    set_property(TEST cuda_emulated.ranks.${ranks} PROPERTY ${emulated})
+  endforeach()
+  set_property(TEST cuda_emulated.ranks.one APPEND PROPERTY ENVIRONMENT VARVE_WITHOUT=cublas,cudnn,lone-rank)
+  set_property(TEST cuda_emulated.ranks.two APPEND PROPERTY ENVIRONMENT VARVE_EMULATOR_DEVICES=2)
+endif()
+
 # The command there: what it finds, and figures of each kind, if not their sizes.
 if(TARGET varve_cli)
   set(small fcn-scaling-1x32 batch=16 threads=1 device=cuda)

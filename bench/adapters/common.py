@@ -58,6 +58,9 @@ class Request:
     data: str | None = None
     epochs: int = 1
     target: float | None = None
+    ranks: int = 1
+    rank: int = 0
+    meeting: str | None = None
     schema: int = 1
 
     @staticmethod
@@ -65,6 +68,11 @@ class Request:
         given = json.loads(Path(path).read_text())
         known = {k: v for k, v in given.items() if k in Request.__dataclass_fields__ and v is not None}
         return Request(**known)
+
+    @property
+    def share(self) -> int:
+        """This rank's samples of a batch."""
+        return self.batch // self.ranks
 
     @property
     def family(self) -> str:
@@ -116,6 +124,7 @@ class Peer:
 
     version = ""
     flags: dict[str, Any] = {}
+    ranks = False  # it can be one of several that train together
     pooled = False  # its worker threads sleep between operators: see process.spread_workers
     out_of_memory: tuple[type[BaseException], ...] = ()  # what this framework throws then, beside MemoryError
 
@@ -162,6 +171,14 @@ class Peer:
 
     def value(self, loss: Any) -> float:
         return float(loss)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Of several ranks that train together: a peer that can be one says so in `ranks`."""
+        return value
+
+    def agreed(self, value: float) -> float:
+        """Rank 0's, on every rank."""
+        return value
 
     def wait(self, handle: Any) -> None:
         """Returns when the handle of infer or update is computed."""
@@ -219,6 +236,8 @@ def perform(request: Request, make: Callable[[Request], Peer]) -> dict[str, Any]
         if request.tf32 and request.device == "cpu":
             raise Unsupported("tf32 is of GPUs; a processor computes the same as with precision=f32.")
         peer = make(request)
+        if request.ranks > 1 and not peer.ranks:
+            raise Unsupported("this adapter trains as one process.")
         slots = peer.slots()
         answer["parameters"] = sum(math.prod(slot.shape) for slot in slots)
         if request.weights:

@@ -24,7 +24,7 @@ MOST_SAMPLES = 20000
 
 
 def synthetic(request: Request, samples: int) -> tuple[np.ndarray, np.ndarray]:
-    w, rng = request.workload, np.random.default_rng(request.seed)
+    w, rng = request.workload, np.random.default_rng(request.seed + request.rank)
     shape = (samples, *w["input"])
     if w["dtype"] == "i32":
         x = rng.integers(0, w["vocabulary"], shape, dtype=np.int32)
@@ -39,10 +39,11 @@ def synthetic(request: Request, samples: int) -> tuple[np.ndarray, np.ndarray]:
 
 def batches(request: Request, peer: Peer) -> list[Any]:
     if not request.batches:
-        return [peer.batch(*synthetic(request, request.batch))]
+        return [peer.batch(*synthetic(request, request.share))]
     read = peer.load_file(request.batches)
     count = sum(1 for name in read if name.startswith("x"))
-    return [peer.batch(read[f"x{i}"], read.get(f"y{i}", read[f"x{i}"])) for i in range(count)]
+    own = slice(request.rank * request.share, (request.rank + 1) * request.share)
+    return [peer.batch(read[f"x{i}"][own], read.get(f"y{i}", read[f"x{i}"])[own]) for i in range(count)]
 
 
 def load_weights(path: str, read: dict[str, np.ndarray], slots: Sequence[Slot]) -> None:
@@ -83,19 +84,21 @@ def warm_up(request: Request, peer: Peer, once: Callable[[], Any]) -> float:
     settle(peer, once)
     steps, seconds = request.warmup.get("steps", 3), request.warmup.get("seconds", 2.0)
     start, took = time.perf_counter(), []
-    while len(took) < max(1, steps) or time.perf_counter() - start < seconds:
+    def more() -> bool:
+        past = time.perf_counter() - start
+        return not took or past <= request.max_seconds and (len(took) < steps or past < seconds)
+
+    while peer.agreed(more()):
         took.append(elapsed_ms(once) / 1e3)
-        if time.perf_counter() - start > request.max_seconds:
-            break
     return float(np.median(took))
 
 
-def until_enough(request: Request) -> Iterator[int]:
+def until_enough(request: Request, peer: Peer) -> Iterator[int]:
     """Counts samples until there are as many as asked for and min_seconds have passed, or max_seconds have."""
     start = time.perf_counter()
     for i in range(MOST_SAMPLES):
         past = time.perf_counter() - start
-        if past > request.max_seconds and i > 0 or i >= request.samples and past >= request.min_seconds:
+        if peer.agreed(past > request.max_seconds and i > 0 or i >= request.samples and past >= request.min_seconds):
             return
         yield i
 
@@ -115,8 +118,9 @@ def describe(request: Request, peer: Peer) -> dict[str, Any]:
 
 def losses(request: Request, peer: Peer) -> dict[str, Any]:
     given = batches(request, peer)
-    answer = {"flops": peer.flops(given[0]), "losses": [peer.value(peer.step(batch)) for batch in given]}
-    if not request.workload.get("stateful"):  # such a network answers by what it saw before
+    answer = {"flops": peer.flops(given[0]),
+              "losses": [peer.mean_over_ranks(peer.value(peer.step(batch))) for batch in given]}
+    if not request.workload.get("stateful") and request.ranks == 1:  # such a network answers by what it saw before
         outputs = peer.numpy(peer.infer(given[0])).astype(np.float64)
         answer["prediction"] = float(np.sqrt(np.mean(np.square(outputs))))
     return answer
@@ -133,9 +137,9 @@ def step(request: Request, peer: Peer) -> dict[str, Any]:
         last = peer.value(loss)
 
     first = elapsed_ms(lambda: fetch(run()))
-    k = math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda: fetch(run())), 1e-6))
+    k = int(peer.agreed(math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda: fetch(run())), 1e-6))))
     cpu, wall = time.process_time(), time.perf_counter()
-    samples = [elapsed_ms(lambda: repeat(k, run, fetch)) / k for _ in until_enough(request)]
+    samples = [elapsed_ms(lambda: repeat(k, run, fetch)) / k for _ in until_enough(request, peer)]
     return {"first_ms": first, "samples_ms": samples, "steps_per_sample": k, "loss": last, **spent(cpu, wall)}
 
 
@@ -148,7 +152,7 @@ def infer(request: Request, peer: Peer) -> dict[str, Any]:
     first = elapsed_ms(once)
     warm_up(request, peer, once)
     cpu, wall = time.process_time(), time.perf_counter()
-    samples = [elapsed_ms(once) for _ in until_enough(request)]
+    samples = [elapsed_ms(once) for _ in until_enough(request, peer)]
     return {"first_ms": first, "samples_ms": samples, "steps_per_sample": 1, **spent(cpu, wall)}
 
 
@@ -171,7 +175,7 @@ def parts(request: Request, peer: Peer) -> dict[str, Any]:
     counts = {name: math.ceil(SHORTEST_SAMPLE / max(warm_up(request, peer, lambda c=call, w=wait: w(c())), 1e-6))
               for name, (call, wait) in work.items()}
     taken: dict[str, list[float]] = {name: [] for name in work}
-    for _ in until_enough(request):  # in turn, so that a change of the machine's speed touches all alike
+    for _ in until_enough(request, peer):  # in turn, so that a change of the machine's speed touches all alike
         for name, (call, wait) in work.items():
             taken[name].append(elapsed_ms(lambda: repeat(counts[name], call, wait)) / counts[name])
     gradient = [both - forward for both, forward in zip(taken["both"], taken["forward"])]

@@ -252,6 +252,7 @@ def fused_optimizer(o: common.Optimizer, parameters: list[nn.Parameter], graph: 
 
 class Torch(common.Peer):
     version = torch.__version__
+    ranks = True
     out_of_memory = (torch.OutOfMemoryError,)
 
     def __init__(self, request: Request):
@@ -272,6 +273,7 @@ class Torch(common.Peer):
         self.targets, self.recurrent = request.workload["targets"], request.family in ("lm", "classifier")
         self.model = FAMILIES[request.family](request.workload, request.dropout_rate)
         self.model.to(self.device, memory_format=torch.channels_last).train()
+        self.trained = self.joined(request)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = fused_optimizer(request.optimizer, self.parameters, self.captured)
         self.clip = request.optimizer.clip_norm
@@ -282,6 +284,33 @@ class Torch(common.Peer):
         self.flags = {"mode": "compile" if self.compiled else "eager", "channels_last": True, "fused_optimizer": True,
                       "flush_denormal": True, "autocast": "bf16" if self.bf16 else None, "tf32": request.tf32,
                       "mkldnn": torch.backends.mkldnn.is_available(), "cuda_graph": self.captured}
+        if request.ranks > 1:
+            self.flags |= {"parallel": "DistributedDataParallel", "backend": "gloo", "gradient_as_bucket_view": True,
+                           "static_graph": True}
+
+    def joined(self, request: Request) -> nn.Module:
+        """What is trained: the model, or as one of several ranks the model that averages gradients."""
+        if request.ranks == 1:
+            return self.model
+        if self.device.type != "cpu" or self.compiled or not request.meeting:
+            raise Unsupported("several ranks train on processors, eagerly, and meet in a file.")
+        torch.distributed.init_process_group("gloo", init_method=f"file://{request.meeting}", rank=request.rank,
+                                             world_size=request.ranks)
+        return nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True, static_graph=True)
+
+    def mean_over_ranks(self, value: float) -> float:
+        if self.trained is self.model:
+            return value
+        sum_of_all = torch.tensor(value, dtype=torch.float64)
+        torch.distributed.all_reduce(sum_of_all)
+        return float(sum_of_all) / torch.distributed.get_world_size()
+
+    def agreed(self, value: float) -> float:
+        if self.trained is self.model:
+            return value
+        first = torch.tensor(float(value), dtype=torch.float64)
+        torch.distributed.broadcast(first, 0)
+        return float(first)
 
     def slots(self) -> list[Slot]:
         return module_slots(self.model)
@@ -310,7 +339,7 @@ class Torch(common.Peer):
 
     def loss_of(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with self.autocast():
-            out = self.model(x)
+            out = self.trained(x)
             if self.targets == "input":
                 return F.mse_loss(out.float(), y)
             return F.cross_entropy(out.flatten(0, -2), y.flatten())

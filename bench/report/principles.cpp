@@ -80,6 +80,8 @@ Evidence scalability(const Facts& facts) {
     if (r.kind == "step" && r.ok()) {
       threads.insert(r.threads), ranks.insert(r.ranks);
       by_workload[r.workload].insert(r.batch);
+    } else if (r.kind == "scale" && r.ok()) {
+      threads.insert(r.threads), ranks.insert(r.ranks);
     }
   std::size_t swept = 0;
   for (const auto& [name, sizes] : by_workload) swept += sizes.size() > 1;
@@ -136,8 +138,8 @@ const std::vector<Principle>& principles() {
        economy},
       {"Scalability",
        "from one server to many",
-       "sweeps over threads, batch size and devices; machines side by side",
-       {"bench/sweep.cpp", "tests/bench/sweep_test.cpp"},
+       "sweeps over threads, batch size, devices, ranks and hosts; machines side by side",
+       {"bench/sweep.cpp", "bench/scale.cpp", "tests/bench/sweep_test.cpp", "tests/bench/scale_test.cpp"},
        scalability},
       {"Transparency",
        "metrics are easy to understand",

@@ -94,9 +94,10 @@ std::vector<Section> with_blocks(std::vector<Section> sections) {
 }
 
 std::vector<Section> measured_sections(const Facts& facts) {
-  return with_blocks({step_section(facts), thread_section(facts), batch_section(facts), memory_section(facts),
-                      utilisation_section(facts), training_section(facts), inference_section(facts),
-                      parts_section(facts), ablation_section(facts), gaps_section(facts), unchecked_section(facts)});
+  return with_blocks({step_section(facts), thread_section(facts), batch_section(facts), rank_section(facts),
+                      memory_section(facts), utilisation_section(facts), training_section(facts),
+                      inference_section(facts), parts_section(facts), ablation_section(facts), gaps_section(facts),
+                      unchecked_section(facts)});
 }
 
 // What is said of all machines at once.

@@ -12,6 +12,7 @@ namespace varve::bench {
 Section step_section(const Facts& facts);
 Section thread_section(const Facts& facts);
 Section batch_section(const Facts& facts);
+Section rank_section(const Facts& facts);
 Section memory_section(const Facts& facts);
 Section utilisation_section(const Facts& facts);
 Section training_section(const Facts& facts);

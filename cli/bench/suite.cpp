@@ -23,49 +23,42 @@ std::vector<std::string> standard(const SuiteOptions& options) {
                   : std::vector<std::string>{"varve", "torch", "keras-tensorflow"};
 }
 
-// A driver whose progress goes to stderr and whose records go to the file.
-class Run {
- public:
-  explicit Run(const SuiteOptions& options) : file_(options.json), driver(driver_options(options)) {}
+}  // namespace
 
-  std::vector<bench::Record> measure(const std::string& kind, const bench::Sweep& sweep) {
-    std::vector<bench::Record> records = driver.measure(kind, sweep);
-    progress_.clear();
-    return records;
-  }
+Run::Run(const SuiteOptions& options) : file_(options.json), driver(driver_options(options)) {}
 
- private:
-  bench::DriverOptions driver_options(const SuiteOptions& options) {
-    return {.rounds = options.repeat,
-            .samples = options.samples,
-            .min_seconds = options.seconds,
-            .max_seconds = options.most,
-            .limit_seconds = options.limit,
-            .verify = !options.unverified,
-            .all_modes = options.budget == 0,
-            .modes = options.modes,
-            .epochs = options.epochs,
-            .budget_seconds = options.budget,
-            .seed = options.seed,
-            .command = options.command,
-            .say = [this](const std::string& line) { progress_.show(line); },
-            .keep = [this](const bench::Record& record) { file_.add(record); },
-            .so_far = [this](const std::vector<bench::Record>& records) { file_.add_so_far(records); }};
-  }
-  Progress progress_{0};
-  bench::RecordFile file_;
+std::vector<bench::Record> Run::measure(const std::string& kind, const bench::Sweep& sweep) {
+  std::vector<bench::Record> records = driver.measure(kind, sweep);
+  clear();
+  return records;
+}
 
- public:
-  bench::Driver driver;
-};
+bench::DriverOptions Run::driver_options(const SuiteOptions& options) {
+  return {.rounds = options.repeat,
+          .samples = options.samples,
+          .min_seconds = options.seconds,
+          .max_seconds = options.most,
+          .limit_seconds = options.limit,
+          .verify = !options.unverified,
+          .all_modes = options.budget == 0,
+          .modes = options.modes,
+          .epochs = options.epochs,
+          .budget_seconds = options.budget,
+          .seed = options.seed,
+          .command = options.command,
+          .say = [this](const std::string& line) { progress_.show(line); },
+          .keep = [this](const bench::Record& record) { file_.add(record); },
+          .so_far = [this](const std::vector<bench::Record>& records) { file_.add_so_far(records); }};
+}
 
-// A mismatch, or Varve without a figure, is a failure; a peer that is missing or lacks something is a row.
 int exit_code(const std::vector<bench::Record>& records) {
   const bool failed = std::any_of(records.begin(), records.end(), [](const bench::Record& r) {
     return (r.framework == "varve" && !r.ok()) || r.reason.starts_with("not the same network");
   });
   return failed ? kFailure : kOk;
 }
+
+namespace {
 
 int step(const SuiteOptions& options) {
   const bench::Sweep sweep = sweep_of(options, standard(options));

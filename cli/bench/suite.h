@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/driver.h"
 #include "bench/record.h"
 #include "bench/sweep.h"
 #include "cli/menu.h"
+#include "cli/text.h"
 
 namespace varve::cli {
 
@@ -32,6 +34,25 @@ std::shared_ptr<SuiteOptions> suite_options(const Menu& bench);  // that know th
 // The words for what to measure, and for how long.
 void add_sweep(Command& command, SuiteOptions& options);
 void add_timing(Command& command, SuiteOptions& options);
+
+// A driver whose progress goes to stderr and whose records go to the file.
+class Run {
+ public:
+  explicit Run(const SuiteOptions& options);
+  std::vector<bench::Record> measure(const std::string& kind, const bench::Sweep& sweep);
+  void clear() { progress_.clear(); }
+
+ private:
+  bench::DriverOptions driver_options(const SuiteOptions& options);
+  Progress progress_{0};
+  bench::RecordFile file_;
+
+ public:
+  bench::Driver driver;
+};
+
+// A mismatch, or Varve without a figure, is a failure; a peer that is missing or lacks something is a row.
+int exit_code(const std::vector<bench::Record>& records);
 
 bench::Sweep sweep_of(const SuiteOptions& options, const std::vector<std::string>& standard);
 

@@ -77,6 +77,8 @@ void note(const std::string& key,
 struct WireTime {
   double busy_seconds = 0;    // moving values
   double waited_seconds = 0;  // of them, while nothing was computed
+  double sent_bytes = 0;      // by this rank to the others
+  std::int64_t messages = 0;  // collectives among them
 };
 WireTime wire_time();
 

@@ -228,11 +228,10 @@ void bind_distributed(nb::module_& m) {
       "wire_time",
       [] {
         const dist::WireTime time = dist::wire_time();
-        return std::pair(time.busy_seconds, time.waited_seconds);
+        return std::tuple(time.busy_seconds, time.waited_seconds, time.sent_bytes, time.messages);
       },
-      "Seconds that values were moving, and how many of them nothing was computed.\n\n>>> "
-      "distributed.wire_time()\n(0.0, "
-      "0.0)");
+      "Seconds that values were moving, how many of them nothing was computed, bytes that this rank sent, and in how "
+      "many messages.\n\n>>> distributed.wire_time()\n(0.0, 0.0, 0.0, 0)");
   m.def(
       "launch",
       [](const std::vector<std::string>& command, int ranks, const std::vector<std::string>& hosts, int restarts,

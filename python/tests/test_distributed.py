@@ -64,6 +64,14 @@ def test_a_rank_that_fails_is_an_exit_code():
     assert distributed.launch([sys.executable, "-c", code], ranks=2) == 7
 
 
+def test_the_launcher_puts_this_python_before_a_program():
+    from varve.launch import _words
+
+    assert _words(["-n", "2", "train.py", "other.py"]) == ["-n", "2", sys.executable, "train.py", "other.py"]
+    for words in (["-n", "2", "python", "train.py"], ["-n", "2", "/usr/bin/python3.11", "-u", "train.py"], ["-n", "2", "train", "lenet5"]):
+        assert _words(words) == words
+
+
 def test_a_world_of_one():
     assert (distributed.rank(), distributed.size(), distributed.engine()) == (0, 1, "none")
     assert "VARVE_RANK" not in os.environ

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import numpy
@@ -137,6 +138,29 @@ def test_a_worker_that_dies_is_started_again_from_the_last_checkpoint(tmp_path, 
     with pytest.raises(ValueError, match="No restarts are left"):
         ray.fit(network(), x, y, run=tmp_path / "third", callbacks=[dies], **options)
     assert os.path.exists(tmp_path / "third" / "last.safetensors")
+
+
+def test_an_interrupt_saves_and_the_run_can_be_resumed(tmp_path):
+    x, y = points()
+    folder = tmp_path / "run"
+    options = dict(batch=40, workers=2, seed=4, verbosity="quiet", run=folder)
+
+    def interrupt():
+        while not (folder / "results.csv").exists():
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        ray.fit(network(), x, y, epochs=100_000, **options)
+    thread.join()
+    done = (folder / "results.csv").read_text()
+    with pytest.raises(ValueError, match="holds a run already"):
+        ray.fit(network(), x, y, epochs=1, **options)
+    epochs = len(done.splitlines()) + 2  # the first line names the columns; the last epoch may be half done
+    resumed = ray.fit(network(), x, y, epochs=epochs, resume=True, **options)
+    assert len(resumed.history) == epochs
 
 
 def test_what_cannot_be_sent_is_refused():

@@ -132,6 +132,9 @@ def test_a_raised_error_ends_the_job_and_is_raised_here(local):
     hollow = houses(local).withColumn("rooms", functions.when(functions.col("rooms") > 2, functions.col("rooms")))
     with pytest.raises(ValueError, match="rows have no value in column 'rooms'"):
         spark.fit(hollow, fails, workers=2)
+    strange = local.createDataFrame([(0.5, 3, "straw", 101.0)], houses(local).schema)
+    with pytest.raises(ValueError, match="'straw' was not there in training; known are brick, wood"):
+        spark.fit(houses(local), fails, validation=strange, workers=2)
 
 
 def dies(session):

@@ -50,7 +50,11 @@ class Columns(NamedTuple):
         if self.numbers:
             return _encoded(values, self.target)
         numbers = {name: number for number, name in enumerate(self.target.categories)}
-        return numpy.array([numbers[_label(value)] for value in values], "int32")
+        labels = [_label(value) for value in values]
+        unknown = next((label for label in labels if label not in numbers), None)
+        if unknown is not None:
+            raise Error(f"column {self.target.name!r}: class {unknown!r} is none of those in training: {_some(self.target.categories)}")
+        return numpy.array([numbers[label] for label in labels], "int32")
 
     def answers(self, outputs: Any) -> Any:
         """Outputs of the network in the words, or the unit, of the target's column."""
@@ -63,6 +67,10 @@ class Columns(NamedTuple):
         return names[chosen].astype("int64") if self.whole else names[chosen]
 
 
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
 def _label(value: Any) -> str:
     return value if isinstance(value, str) else str(int(value))
 
@@ -71,13 +79,16 @@ def _encoded(values: Any, column: Column) -> Any:
     import numpy
 
     if not column.categories:
-        numbers = (numpy.asarray(values, "float64") - column.mean) / column.deviation
+        given = numpy.asarray(values, "float64")
+        if numpy.isnan(given).any():
+            raise Error(f"column {column.name!r}: a row has no value: fill or drop such rows, as df.na.fill and df.na.drop do")
+        numbers = (given - column.mean) / column.deviation
         return numbers.astype("float32")[:, None]
     places = {name: place for place, name in enumerate(column.categories)}
     hot = numpy.zeros((len(values), len(places)), "float32")
     for row, value in enumerate(values):
         if value not in places:
-            raise Error(f"column {column.name!r}: {value!r} was not there in training; known are {', '.join(column.categories[:8])} …")
+            raise Error(f"column {column.name!r}: {value!r} was not there in training; known are {_some(column.categories)}")
         hot[row, places[value]] = 1
     return hot
 

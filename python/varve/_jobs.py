@@ -250,8 +250,14 @@ def write_folder(folder: str, files: Dict[str, bytes]) -> None:
         os.replace(path + ".new", path)
 
 
-def run_folder(run: Union[str, "os.PathLike[str]"]) -> str:
-    return os.path.abspath(os.fspath(run)) if run else tempfile.mkdtemp(prefix="varve-run-")
+def run_folder(run: Union[str, "os.PathLike[str]"], resume: bool = False) -> str:
+    """Where the run comes to. One that is there already is not written over."""
+    if not run:
+        return tempfile.mkdtemp(prefix="varve-run-")
+    folder = os.path.abspath(os.fspath(run))
+    if not resume and os.path.exists(os.path.join(folder, "last.safetensors")):
+        raise Error(f"fit: {folder} holds a run already. Name another folder, or go on with it where resume=True is offered.")
+    return folder
 
 
 def scratch(name: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from .__main__ import _program
 
 
 def _words(words: list[str]) -> list[str]:
-    """The same words, with this Python before a program that is a file of Python."""
+    """The same words, with this Python before a program that is a file of Python, unless a Python stands there already."""
     for at, word in enumerate(words):
+        if re.fullmatch(r"python[0-9.]*", os.path.basename(word)):
+            return words
         if word.endswith(".py"):
             return [*words[:at], sys.executable, *words[at:]]
     return words

@@ -74,7 +74,7 @@ def fit(
             samples, arguments = arguments if len(arguments) > 1 else arguments[0], ()
         if samples is None:
             raise TypeError("fit: a model needs samples: fit(model, x, y, …)")
-    folder = "" if callable(what) and not isinstance(what, _core.Module) and not run else _jobs.run_folder(run)
+    folder = "" if callable(what) and not isinstance(what, _core.Module) and not run else _jobs.run_folder(run, resume)
     job = _jobs.describe(what, arguments, options, ray.cloudpickle.dumps, folder and "run", verbosity)
     job["resume"] = resume
     if not ray.is_initialized():
@@ -207,6 +207,8 @@ class _Worker:
         self.rank = _jobs.Rank(folder, job, variables)
 
     def look(self) -> Dict[str, Any]:
+        if self.rank is None:
+            return {"ended": None, "lines": [], "files": {}}
         ended = self.rank.ended()
         return {"ended": ended, "lines": self.rank.lines(), "files": _jobs.read_folder(self.run, self.known) if self.run else {}}
 
@@ -274,7 +276,9 @@ class _Cluster:
                 self._watch(folder, outcome)
         finally:
             if outcome.lost or outcome.failures or not outcome.answers:
-                self._ask("stop", outcome)
+                self._ask("stop", outcome)  # they save first
+                for rank, look in self._ask("look", outcome, only=[0]).items():
+                    self._show(rank, look, folder)
         return outcome
 
     def _ask(self, method: str, outcome: _Outcome, each: Any = lambda rank: (), only: Optional[Sequence[int]] = None) -> Dict[int, Any]:

@@ -24,12 +24,10 @@ from . import _core, _jobs, train
 from ._columns import Column, Columns, joined
 from ._core import Error
 from ._jobs import Trained
+from ._spark_table import columns_of, selected
 
 __all__ = ["SparkTrained", "fit", "transform"]
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
-_WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean")
-_MOST_CATEGORIES = 1000
 _MARK = "__varve_validation"
 
 
@@ -90,10 +88,10 @@ def fit(
         raise ValueError(f"fit: expected 1 worker or more, got {workers}")
     pickler = _spark(".cloudpickle").dumps
     job = _jobs.describe(what, arguments, options, pickler, os.fspath(checkpoints) or "run", verbosity)
-    columns, table = _columns(df, label, features, standardize, *_wanted(what, job, options))
+    columns, table = columns_of(df, label, features, standardize, *_wanted(what, job, options))
     if validation is not None:
         functions = _spark(".sql.functions")
-        held, _ = _selected(validation, columns)
+        held, _ = selected(validation, columns)
         table = table.withColumn(_MARK, functions.lit(False)).unionByName(held.withColumn(_MARK, functions.lit(True)))
     folder = _jobs.run_folder(run)
     stage = _Stage(job, columns, secrets.token_hex(16), threads, bool(checkpoints))
@@ -101,10 +99,10 @@ def fit(
     try:
         rows = done.repartition(1).collect()  # a barrier stage can be started again if another one follows
     except Exception as error:
-        found = re.search(r"varve: (worker .*)", str(error))
+        found = re.search(r"varve: (worker \d.*)", str(error))
         if not found:
             raise
-        raise Error(f"spark: {found[1]}. Spark starts them no more often than spark.stage.maxConsecutiveAttempts says.") from error
+        raise Error(f"spark: {found[1]} (after as many attempts as spark.stage.maxConsecutiveAttempts says)") from error
     return _result(rows, folder, job, columns)
 
 
@@ -135,80 +133,6 @@ def _wanted(what: Any, job: Dict[str, Any], options: Dict[str, Any]) -> Tuple[st
     return str(options.get("loss", "cross_entropy")), tuple(what.input[0]) if built else ()
 
 
-def _selected(df: Any, columns: Columns, target: bool = True) -> Tuple[Any, Any]:
-    """The columns that are needed, vectors of Spark ML as arrays."""
-    functions = _spark(".sql.functions")
-    chosen = []
-    for column in [*columns.inputs, *([columns.target] if target else [])]:
-        if column.name not in df.columns:
-            raise Error(f"the table has no column {column.name!r}; it has {', '.join(df.columns)}")
-        found = functions.col(f"`{column.name}`")
-        if df.schema[column.name].dataType.typeName() in ("vector", "vectorudt"):
-            found = _spark(".ml.functions").vector_to_array(found, "float32").alias(column.name)
-        chosen.append(found)
-    return df.select(*chosen), chosen
-
-
-def _columns(
-    df: Any, label: str, features: Union[str, Sequence[str]], standardize: bool, loss: str, shape: Tuple[int, ...]
-) -> Tuple[Columns, Any]:
-    target = label or df.columns[-1]
-    names = [features] if isinstance(features, str) else list(features) or [name for name in df.columns if name != target]
-    if not names:
-        raise Error(f"fit: the table has no column beside its label {target!r}")
-    unknown = Columns([Column(name) for name in names], Column(target), True)
-    table, _ = _selected(df, unknown)
-    kinds = dict(table.dtypes)
-    arrays = kinds[names[0]].startswith("array")
-    for name in names:
-        if kinds[name].startswith("array") and len(names) > 1:
-            raise Error(f"fit: column {name!r} holds arrays: it must be the only feature: features={name!r}")
-        if not arrays and kinds[name] not in _NUMBERS and not kinds[name].startswith("decimal") and kinds[name] != "string":
-            raise Error(f"fit: column {name!r} is {kinds[name]}: expected numbers, text or arrays. Choose: features=[…]")
-    numbers = kinds[target] != "string" and (kinds[target] not in _WHOLE or loss in ("mse", "mae", "huber"))
-    scaled = _scales(table, [*names, target], kinds, standardize)
-    inputs = [Column(name) if arrays else Column(name, *_of(table, name, kinds, scaled)) for name in names]
-    if numbers:
-        _, mean, deviation = _of(table, target, kinds, scaled)
-        return Columns(inputs, Column(target, [], mean, deviation), True, False, arrays, shape if arrays else ()), table
-    whole = kinds[target] in _WHOLE
-    classes = _distinct(table, target, whole)
-    return Columns(inputs, Column(target, classes), False, whole, arrays, shape if arrays else ()), table
-
-
-def _scales(table: Any, names: Sequence[str], kinds: Dict[str, str], standardize: bool) -> Dict[str, Tuple[float, float]]:
-    """Mean and deviation of the columns of numbers, in one pass; rows that lack a value are refused."""
-    functions = _spark(".sql.functions")
-    wanted = [functions.count(functions.lit(1)).alias("rows")]
-    numbers = [name for name in names if kinds[name] in _NUMBERS or kinds[name].startswith("decimal")]
-    for place, name in enumerate(names):
-        wanted.append(functions.sum(functions.col(f"`{name}`").isNull().cast("int")).alias(f"null{place}"))
-    for place, name in enumerate(numbers):
-        value = functions.col(f"`{name}`").cast("double")
-        wanted += [functions.avg(value).alias(f"mean{place}"), functions.stddev_pop(value).alias(f"deviation{place}")]
-    row = table.agg(*wanted).collect()[0]
-    if row["rows"] == 0:
-        raise Error("fit: the table is empty")
-    for place, name in enumerate(names):
-        if row[f"null{place}"]:
-            raise Error(f"fit: {row[f'null{place}']} rows have no value in column {name!r}: fill or drop them, as df.na.fill and df.na.drop do")
-    found = {}
-    for place, name in enumerate(numbers):
-        found[name] = (float(row[f"mean{place}"]), float(row[f"deviation{place}"]) or 1.0) if standardize else (0.0, 1.0)
-    return found
-
-
-def _of(table: Any, name: str, kinds: Dict[str, str], scaled: Dict[str, Tuple[float, float]]) -> Tuple[List[str], float, float]:
-    return ([], *scaled[name]) if name in scaled else (_distinct(table, name, False), 0.0, 1.0)
-
-
-def _distinct(table: Any, name: str, whole: bool) -> List[str]:
-    values = [row[0] for row in table.select(f"`{name}`").distinct().limit(_MOST_CATEGORIES + 1).collect()]
-    if len(values) > _MOST_CATEGORIES:
-        raise Error(f"fit: column {name!r} has more than {_MOST_CATEGORIES} different values: too many for categories")
-    return [str(int(value)) for value in sorted(values)] if whole else sorted(values)
-
-
 # ---- the stage
 
 
@@ -231,7 +155,11 @@ class _Stage:
     def _rows(self, context: Any, batches: Iterator[Any], folder: str) -> Iterator[Tuple[int, str, bytes]]:
         import pickle
 
-        number, job = context.partitionId(), {**self.job, **self._stored(batches, folder)}
+        number = context.partitionId()
+        try:
+            job = {**self.job, **self._stored(batches, folder)}
+        except Error as error:
+            raise RuntimeError(f"varve: worker {number}: {error}") from error
         if job["run"] and not self.shared:
             job["run"] = os.path.join(folder, "run")
         attempt = self._begun_before() if number == 0 and self.shared else 0
@@ -327,7 +255,7 @@ def transform(df: Any, trained: Any, *, output: str = "prediction", scores: str 
     columns, predictor = _predictor(trained, batch)
     kind = types.DoubleType() if columns.numbers else types.LongType() if columns.whole else types.StringType()
     struct = types.StructType([types.StructField("answer", kind), types.StructField("scores", types.ArrayType(types.FloatType()))])
-    _, chosen = _selected(df, columns, target=False)
+    _, chosen = selected(df, columns, target=False)
     pandas: Any = _jobs.needed("pandas", "spark")
 
     def predict(batches: Any) -> Any:

@@ -57,6 +57,7 @@ class Counted final : public Communicator {
   void receive(void* data, std::size_t bytes, int from, int tag) override { engine_->receive(data, bytes, from, tag); }
   void barrier() override { counted().barrier(); }
   void abort() override { engine_->abort(); }
+  double sent_bytes() const override { return engine_->sent_bytes(); }
 
  private:
   Communicator& counted() {
@@ -222,8 +223,8 @@ void Communication::wait(Ticket ticket) {
   if (!state_->failed.empty()) throw Error(state_->failed);
 }
 
-void Communication::check_same(std::uint64_t hash) {
-  post([hash](Communicator& all) {
+Communication::Ticket Communication::check_same(std::uint64_t hash) {
+  return post([hash](Communicator& all) {
     std::vector<std::uint64_t> hashes(static_cast<std::size_t>(all.size()));
     all.all_gather(&hash, hashes.data(), sizeof(hash));
     std::string others;
@@ -265,6 +266,13 @@ void Communication::drain() {
 
 std::string Communication::engine() const { return state_->opened.communicator->engine(); }
 
+std::string Communication::host() const { return state_->opened.host; }
+
+std::string Communication::failure() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failed;
+}
+
 double Communication::seconds_waited() const {
   const std::lock_guard lock(state_->mutex);
   return state_->waited;
@@ -273,6 +281,13 @@ double Communication::seconds_waited() const {
 double Communication::seconds_busy() const {
   const std::lock_guard lock(state_->mutex);
   return state_->busy;
+}
+
+double Communication::sent_bytes() const { return state_->opened.communicator->sent_bytes(); }
+
+std::int64_t Communication::messages() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::int64_t>(state_->finished);
 }
 
 }  // namespace varve::backend

@@ -40,6 +40,7 @@ class Communicator {
   virtual void receive(void* data, std::size_t bytes, int from, int tag) = 0;
   virtual void barrier() = 0;
   virtual void abort() = 0;  // from any thread: calls that wait end with an Error, and so do all later ones
+  virtual double sent_bytes() const { return 0; }  // to the other ranks since the start, by this one; from any thread
 };
 
 // What an engine's library needs to join the ranks. It offers
@@ -47,7 +48,8 @@ class Communicator {
 //   extern "C" backend::Communicator* varve_plugin_communicator(const backend::Joining& joining);  // throws Error
 struct Joining {
   int rank = 0, size = 1;
-  std::string host;  // the address of this machine that the others can reach, as a number
+  int local_size = 1;  // ranks on this machine
+  std::string host;    // the address of this machine that the others can reach, as a number
   std::function<void(const std::string& key, const std::string& value)> set;  // in the table that all ranks see
   std::function<std::string(const std::string& key)> get;                     // waits until somebody has set it
   double deadline_seconds = 600;  // a rank that is alive but comes later than this is given up
@@ -67,15 +69,19 @@ class Communication {
   void run(Work work) { wait(post(std::move(work))); }
   // Of each program run: all ranks are about to make the same collectives, in the same order, of the same types.
   // Otherwise the rank that differs is named.
-  void check_same(std::uint64_t hash);
+  Ticket check_same(std::uint64_t hash);
   // This rank cannot go on. The others are told why, and end.
   void fail(const std::string& why);
   void last_words(const std::string& why);                      // why this rank leaves, if it leaves now
   void note(const std::string& key, const std::string& value);  // for the launcher
   void drain();                                                 // until nothing is under way, well or not
   std::string engine() const;
+  std::string host() const;       // the address of this machine that the others can reach; empty: not known
+  std::string failure() const;    // why the job cannot go on; empty: all is well
   double seconds_waited() const;  // of wait(), all together: what was not hidden
   double seconds_busy() const;    // of the engine, all together
+  double sent_bytes() const;
+  std::int64_t messages() const;  // done so far
 
   ~Communication();
   Communication(const Communication&) = delete;
@@ -91,6 +97,7 @@ class Communication {
 struct Opened {
   std::unique_ptr<Communicator> communicator;
   double deadline_seconds = 600;                     // of a collective; engines that keep none themselves are watched
+  std::string host;                                  // of this machine, as Joining has it
   std::function<std::string()> verdict;              // why the job failed, when that is known; may be empty
   std::function<void(const std::string& why)> tell;  // the other ranks
   std::function<void(std::uint64_t)> begun;          // how many collectives of all ranks this one has begun

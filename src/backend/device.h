@@ -41,6 +41,16 @@ struct DevicePeaks {
 
 using DeviceFacts = std::vector<std::pair<std::string, std::string>>;  // name, value, for people
 
+// What an engine of a device's own that joins ranks (NCCL) needs to know of them, and asks of their host engine.
+struct DeviceRanks {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;
+  std::string host;                                          // address of this machine; empty: not known
+  std::function<void(void* data, std::size_t bytes)> first;  // makes these bytes those of rank 0, on every rank
+  std::function<std::string()> failure;                      // why the job cannot go on; empty: all is well
+  std::function<void(const std::string& why)> fail;          // this rank cannot go on: the others are told
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -71,6 +81,10 @@ class Device {
   virtual std::intptr_t stream_number() const = 0;
   virtual void let_follow(std::intptr_t stream) = 0;  // what it is given from now on runs after what was started here
   virtual void follow(std::intptr_t stream) = 0;      // and what is started here after what it was given
+  // Before collectives run here, by all ranks at one place of their programs. From then on waits end with an Error when
+  // another rank is gone. Throws Error: which library is missing, who is gone.
+  virtual void join(const DeviceRanks& ranks) = 0;
+  virtual std::string engine() const = 0;  // by which it has joined: "nccl"; empty: it has not
   virtual DeviceMemory memory() const = 0;
   virtual DevicePeaks peaks() = 0;        // measured at the first call
   virtual DeviceFacts about() const = 0;  // the device, its driver, and the libraries that kernels come from

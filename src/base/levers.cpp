@@ -30,6 +30,7 @@ void check_users(std::string_view name) {
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all = {
       {"update-in-gemm", "the update of a weight inside the product that makes its gradient"},
+      {"lone-rank", "collectives left out in a world of one rank, where they change nothing"},
       {.name = "launches",
        .doc = "small generated groups that begin or end a program in one launch on a GPU",
        .gpu_only = true},

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backend/device.h"
+#include "base/ranks.h"
 #include "base/text.h"
 #include "runtime/plugin.h"
 #include "varve/tensor.h"
@@ -38,13 +39,21 @@ std::optional<int> cuda_ordinal(const std::string& word) {
   return std::stoi(name.substr(5));
 }
 
+// Among the ranks of a machine, "cuda" is the GPU of the rank's number there; more ranks than GPUs share them.
+std::string own_device(const std::string& name) {
+  const std::string word = device_word(name);
+  if (word != "cuda" || rank_place().local_rank == 0) return word;
+  const int gpus = count_gpus(), own = gpus > 0 ? rank_place().local_rank % gpus : 0;
+  return own == 0 ? word : cat("cuda:", own);
+}
+
 }  // namespace
 
 const backend::Backend& backend_named(const std::string& name) {
   Backends& all = backends();
   for (const auto& backend : all.built_in)
     if (backend->name() == name) return *backend;
-  if (const std::optional<int> ordinal = cuda_ordinal(name)) {
+  if (const std::optional<int> ordinal = cuda_ordinal(own_device(name))) {
     const std::lock_guard lock(all.mutex);
     auto& loaded = all.cuda[*ordinal];
     if (!loaded) loaded = load_cuda_backend(*ordinal);
@@ -95,7 +104,7 @@ std::string& current_device() {
 void set_device(const std::string& name) {
   runtime::backend_named(name);
   const std::lock_guard lock(device_mutex);
-  current_device() = runtime::device_word(name);
+  current_device() = runtime::own_device(name);
 }
 
 std::string device() {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/communicator.h"
 #include "base/neighbours.h"
+#include "base/ranks.h"
 #include "base/threads.h"
 #include "runtime/dependencies.h"
 #include "runtime/residence.h"
@@ -72,24 +72,60 @@ void Execution::run_step(std::size_t s) {
 void Execution::run() {
   if (!plan_->executes) return;
   if (threads() > 1 && !plan_->device) share_processors();
-  if (plan_->exchanges.any && !plan_->device)
+  if (plan_->exchanges.any)
     run_among_ranks();
   else
     run_steps();
 }
 
-// Whatever happens, no message is on its way when this returns: it may read what others compute in next.
+namespace {
+
+// By the device's own engine; the host's carries what they need to find each other.
+void join_on(backend::Device& device) {
+  if (!device.engine().empty()) return;
+  const RankPlace& place = rank_place();
+  backend::Communication& ranks = backend::Communication::get();
+  device.join({.rank = place.rank,
+               .size = place.size,
+               .local_rank = place.local_rank,
+               .local_size = place.local_size,
+               .host = ranks.host(),
+               .first =
+                   [](void* data, std::size_t bytes) {
+                     backend::Communication::get().run(
+                         [=](backend::Communicator& all) { all.broadcast(data, bytes, 0); });
+                   },
+               .failure = [] { return backend::Communication::get().failure(); },
+               .fail = [](const std::string& why) { backend::Communication::get().fail(why); }});
+}
+
+}  // namespace
+
+// The others are about to run the same program, on the same kind of device.
+backend::Communication::Ticket Execution::announce() {
+  backend::Communication& ranks = backend::Communication::get();
+  if (const std::string failure = ranks.failure(); !failure.empty()) throw Error(failure);
+  if (!plan_->exchanges.hash) return 0;
+  return ranks.check_same(plan_->exchanges.hash + (plan_->device ? 2 : 0));
+}
+
+// Whatever happens, no message is on its way when this returns: it may read what others compute in next. (On a device
+// it may be: who reads waits for it.)
 void Execution::run_among_ranks() {
   backend::Communication& ranks = backend::Communication::get();
-  if (plan_->exchanges.hash) ranks.check_same(plan_->exchanges.hash);
+  const backend::Communication::Ticket same = announce();
   try {
+    if (plan_->device) {
+      ranks.wait(same);  // its engine would wait for ranks that do something else
+      join_on(*plan_->device);
+    }
     run_steps();
   } catch (const std::exception& error) {
     ranks.fail(error.what());
     ranks.drain();
     throw;
   }
-  if (!errors_->set()) return;
+  if (plan_->device || !errors_->set()) return;
   ranks.fail(errors_->text());
   ranks.drain();
 }
@@ -124,6 +160,15 @@ void Execution::copy(void* to, const void* from, std::size_t bytes) {
 
 void Execution::run_copies() {
   for (std::size_t c = 0; c < copy_from_.size(); ++c) copy(copy_to_[c], copy_from_[c], plan_->copies[c].bytes);
+}
+
+void Execution::replay(backend::Recording& recording) {
+  if (plan_->exchanges.any) announce();
+  recording.replay();
+}
+
+void Execution::tell_ranks(const std::string& error) const {
+  if (plan_->exchanges.any) backend::Communication::get().fail(error);
 }
 
 std::unique_ptr<backend::Recording> Execution::record() {

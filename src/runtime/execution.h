@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/communicator.h"
 #include "backend/device.h"
 #include "backend/kernel.h"
 #include "compiler/plan.h"
@@ -29,7 +30,9 @@ class Execution {
   std::size_t steps_run() const { return steps_run_; }  // of the last run
   bool writes(int input, std::size_t steps) const;      // whether the first steps write to an input's buffer
   std::unique_ptr<backend::Recording> record();         // the run as it is bound now, for its device to repeat
-  void run_timed(std::vector<double>& seconds);         // adds the time of each step
+  void replay(backend::Recording& recording);
+  void tell_ranks(const std::string& error) const;  // where it exchanges values with others: they end as well
+  void run_timed(std::vector<double>& seconds);     // adds the time of each step
 
   backend::ErrorWord& errors() { return *errors_; }
   void share_errors(backend::ErrorWord* errors) { errors_ = errors; }
@@ -44,6 +47,7 @@ class Execution {
   struct Prepared;
   void run_steps();
   void run_among_ranks();
+  backend::Communication::Ticket announce();
   void run_step(std::size_t step);
   void run_loop(std::size_t step);
   void run_copies();

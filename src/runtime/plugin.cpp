@@ -91,6 +91,13 @@ Function* maker(const Library& wanted, const char* name) {
   return resolve<Function>(library, wanted, name);
 }
 
+void check_driver() {
+  if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
+    throw Error(
+        "device 'cuda': this machine has no NVIDIA driver (libcuda.so.1 is not found). Install driver 580 or later, "
+        "or use device=cpu.");
+}
+
 Library communicator_library(const std::string& engine) {
   const std::string package = engine == "gloo"      ? "libgloo-dev"
                               : engine == "openmpi" ? "libopenmpi-dev"
@@ -104,11 +111,13 @@ Library communicator_library(const std::string& engine) {
 }  // namespace
 
 std::unique_ptr<backend::Backend> load_cuda_backend(int ordinal) {
-  if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
-    throw Error(
-        "device 'cuda': this machine has no NVIDIA driver (libcuda.so.1 is not found). Install driver 580 or later, "
-        "or use device=cpu.");
+  check_driver();
   return std::unique_ptr<backend::Backend>(maker<backend::Backend*(int)>(kCuda, "varve_plugin_backend")(ordinal));
+}
+
+int count_gpus() {
+  check_driver();
+  return maker<int()>(kCuda, "varve_plugin_gpus")();
 }
 
 std::unique_ptr<backend::Communicator> load_communicator(const std::string& engine, const backend::Joining& joining) {

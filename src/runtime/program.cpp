@@ -312,6 +312,7 @@ void Program::run(const Tensor* const* args, const std::shared_ptr<ir::Storage>&
     start(seconds);
   } catch (const std::exception& error) {
     spoil(error.what(), plan_->steps.size() + 1);
+    execution_->tell_ranks(error.what());
     throw;
   }
   finish(results);

@@ -35,6 +35,7 @@ class ResultMemory final : public ir::Remote {
     if (!execution_->errors().set()) return;
     const std::string text = execution_->errors().text();
     for (const auto& variable : updated_) spoil(*variable, text);
+    execution_->tell_ranks(text);
     throw Error(text);
   }
 
@@ -160,7 +161,7 @@ void Program::replay() {
       std::rotate(known, std::next(known), recorded_.end());
       known = std::prev(recorded_.end());
     }
-    known->recording->replay();
+    execution_->replay(*known->recording);
   }
   mark_run();
 }

@@ -8,10 +8,14 @@
 #include <mutex>
 
 #include "backend/communicator.h"
+#include "backend/device.h"
 #include "base/hash.h"
+#include "base/levers.h"
 #include "base/meeting.h"
 #include "base/sockets.h"
 #include "base/text.h"
+#include "runtime/devices.h"
+#include "runtime/lone_rank.h"
 #include "runtime/plugin.h"
 #include "varve/distributed.h"
 
@@ -93,9 +97,11 @@ std::shared_ptr<Job> meet_by(backend::Communicator& all, const RankPlace& place)
 
 backend::Opened open() {
   const RankPlace& place = rank_place();
+  if (place.size == 1 && !lever("lone-rank")) return {.communicator = lone_rank()};
   if (place.size == 1) throw Error("distributed: this is a world of one rank. Start several: varve launch -n 4 …");
   backend::Joining joining{.rank = place.rank,
                            .size = place.size,
+                           .local_size = place.local_size,
                            .host = {},
                            .set = {},
                            .get = {},
@@ -119,6 +125,7 @@ backend::Opened open() {
     job = meet_by(*opened.communicator, place);
     if (!job) return opened;
   }
+  opened.host = job->client->own_host();
   opened.verdict = [job] { return job->client->failure(); };
   opened.note = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
   opened.begun = [job](std::uint64_t collectives) { job->client->begun(collectives); };
@@ -149,6 +156,12 @@ std::vector<std::string> gather_equal(const std::string& bytes) {
   return each;
 }
 
+// Of the device in use, where that moves values by itself.
+std::string device_engine() {
+  const backend::Device* device = runtime::backend_named(varve::device()).device();
+  return device ? device->engine() : "";
+}
+
 }  // namespace
 
 void join() {
@@ -159,11 +172,15 @@ void last_words(const std::string& why) {
   if (size() > 1 && backend::Communication::is_open()) ranks().last_words(why);
 }
 
-std::string engine() { return size() == 1 ? "none" : ranks().engine(); }
+std::string engine() {
+  if (size() == 1) return "none";
+  const std::string own = device_engine();
+  return own.empty() ? ranks().engine() : own;
+}
 
 WireTime wire_time() {
-  if (!backend::Communication::is_open()) return {};
-  return {ranks().seconds_busy(), ranks().seconds_waited()};
+  if (!backend::Communication::is_open() || !device_engine().empty()) return {};
+  return {ranks().seconds_busy(), ranks().seconds_waited(), ranks().sent_bytes(), ranks().messages()};
 }
 
 std::vector<std::string> gather_text(const std::string& text) {

@@ -64,8 +64,7 @@ bool near_numbers(const std::string& a, const std::string& b) {
 
 void check_same_start(const Position& position, const std::vector<Kept>& variables, const data::Dataset& train,
                       const data::Dataset& validation) {
-  const std::vector<std::string> all =
-      distributed::gather_text(described(position, variables, train, validation));
+  const std::vector<std::string> all = distributed::gather_text(described(position, variables, train, validation));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     std::istringstream first(all[0]), other(all[rank]);
     for (std::string expected, got; std::getline(first, expected) && std::getline(other, got);) {
@@ -73,8 +72,8 @@ void check_same_start(const Position& position, const std::vector<Kept>& variabl
       const std::string what = expected.substr(0, colon);
       if (expected == got) continue;
       if (what == "training samples" && near_numbers(expected.substr(colon + 2), got.substr(colon + 2))) continue;
-      throw Error("the ranks do not train the same: rank " + std::to_string(rank) + " has " + got +
-                  ", rank 0 has " + expected + ". Start all of them with the same network, settings and data.");
+      throw Error("the ranks do not train the same: rank " + std::to_string(rank) + " has " + got + ", rank 0 has " +
+                  expected + ". Start all of them with the same network, settings and data.");
     }
   }
 }

@@ -24,7 +24,7 @@ TEST(Cli, HelpTeachesWithExamples) {
         "lr-find",      "export",       "runs",          "watch",         "info",        "doctor",
         "completion",   "schema",       "demo",          "ops",           "bench",       "bench ops",
         "bench data",   "bench step",   "bench infer",   "bench parts",   "bench train", "bench quick",
-        "bench ablate", "bench verify", "bench explain", "bench compare", "bench setup"}) {
+        "bench ablate", "bench verify", "bench explain", "bench compare", "bench setup", "bench scale"}) {
     const Result one = varve_command(std::string(command) + " --help");
     EXPECT_EQ(one.code, 0) << command;
     EXPECT_TRUE(contains(one.out, "Example") || command == std::string("bench")) << command << "\n" << one.out;

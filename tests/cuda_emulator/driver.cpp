@@ -169,13 +169,13 @@ CUresult cuGetErrorString(CUresult code, const char** text) {
 
 CUresult cuDeviceGetCount(int* count) {
   if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
-  *count = 1;
+  *count = devices();
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  *device = 0;
-  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  *device = 0;  // all of them are alike
+  return ordinal >= 0 && ordinal < devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char* name, int length, CUdevice) {

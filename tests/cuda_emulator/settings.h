@@ -12,6 +12,7 @@ inline long long setting(const char* name, long long otherwise) {
 
 // Few multiprocessors, so that grids which fill the device stay small.
 inline int multiprocessors() { return static_cast<int>(setting("VARVE_EMULATOR_SMS", 4)); }
+inline int devices() { return static_cast<int>(setting("VARVE_EMULATOR_DEVICES", 1)); }
 inline int capability() { return static_cast<int>(setting("VARVE_EMULATOR_CAPABILITY", 90)); }
 inline int driver() { return static_cast<int>(setting("VARVE_EMULATOR_DRIVER", 13000)); }
 inline bool tracing() { return setting("VARVE_EMULATOR_TRACE", 0) != 0; }

@@ -1,4 +1,6 @@
 // Collectives of 1 to 4 ranks against what one process computes from all ranks' values.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "distributed/ranks.h"
@@ -27,14 +29,11 @@ Tensor sum_over_ranks(const Shape& shape, DType dtype) {
 
 const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {0, 4}, {4, 3, 100}};
 
-class Collectives : public Ranks {
- protected:
-  void TearDown() override { set_device("cpu"); }
-};
+class Collectives : public Ranks {};
 
 TEST_P(Collectives, SumOfEveryType) {
   if (started()) return;
-  for (const char* device : {"cpu", "reference"})
+  for (const std::string& device : devices_of_ranks())
     for (const DType dtype : {f32, f64, bf16, f16, i32, i64, u8, i8})
       for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 2}}) {
         set_device(device);
@@ -42,10 +41,35 @@ TEST_P(Collectives, SumOfEveryType) {
       }
 }
 
+// Small whole numbers, other ones from place to place.
+Tensor saw(std::int64_t length) {
+  const Tensor x = arange(length).to(f32);
+  return x - floor(x * (1.0 / 997)) * 997;
+}
+
+// Through shared memory: in one piece, in chunks, in chunks by several threads; and whatever came before.
+TEST_P(Collectives, ValuesOfAnyLength) {
+  if (started({.threads = 3})) return;
+  const int n = dist::size(), r = dist::rank();
+  for (const std::int64_t length : {1023, 1024, 1025, 16384, 65535, 65536, 65537, 131073, 300007}) {
+    const Tensor mine = saw(length) * (r + 1);
+    const Tensor sum = saw(length) * (n * (n + 1) / 2);
+    expect_same(dist::all_sum(mine), sum);
+    expect_same(dist::all_sum(mine.to(f64)), sum.to(f64));
+    expect_same(dist::all_max(mine), saw(length) * n);
+    const Tensor all = dist::all_gather(mine);
+    for (int other : {0, n - 1})
+      expect_same(all.slice({{other * length, (other + 1) * length}}), saw(length) * (other + 1));
+    expect_same(dist::sum_scatter(all), mine * n);
+    expect_same(dist::broadcast(mine, n - 1), saw(length) * n);
+    dist::rank_barrier();
+  }
+}
+
 TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
   if (started()) return;
   const int n = dist::size(), r = dist::rank();
-  for (const char* device : {"cpu", "reference"})
+  for (const std::string& device : devices_of_ranks())
     for (const Shape& shape : kShapes) {
       set_device(device);
       const Tensor mine = values_of(r, shape);
@@ -64,6 +88,38 @@ TEST_P(Collectives, MeanMaxMinGatherScatterBroadcast) {
       expect_same(dist::all_to_all(whole), concat(ours, 0));
       expect_same(dist::sum_scatter(whole), slice(sum_over_ranks({2 * n, 3}, f32), {{2 * r, 2 * r + 2}}));
     }
+}
+
+// NaN wins, whoever has it; types that NCCL does not compare as we do.
+TEST_P(Collectives, ExtremesOfEveryType) {
+  if (started()) return;
+  const int n = dist::size(), r = dist::rank();
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  for (const std::string& device : devices_of_ranks()) {
+    set_device(device);
+    for (const DType dtype : {f32, f64, bf16, f16, i32, i64, u8, i8}) {
+      const bool floating = is_floating(dtype);
+      const double own = r + 1, low = floating ? -own : own;
+      const Tensor x = tensor({low, own, floating && r == n - 1 ? nan : own, floating && r == 0 ? -infinity : own});
+      const auto most = dist::all_max(x.to(dtype)).to_vector<double>();
+      const auto least = dist::all_min(x.to(dtype)).to_vector<double>();
+      EXPECT_EQ(most[0], floating ? -1 : n);
+      EXPECT_EQ(most[1], n);
+      EXPECT_EQ(least[0], floating ? -n : 1);
+      EXPECT_EQ(least[1], 1);
+      if (!floating) continue;
+      EXPECT_TRUE(std::isnan(most[2]) && std::isnan(least[2])) << device;
+      EXPECT_EQ(most[3], n == 1 ? -infinity : n);
+      EXPECT_EQ(least[3], -infinity);
+    }
+  }
+}
+
+TEST_P(Collectives, AreMovedByTheDevicesEngine) {
+  if (started()) return;
+  dist::all_sum(ones({3})).eval();
+  const std::string host = dist::size() == 1 ? "none" : "gloo";
+  EXPECT_EQ(dist::engine(), dist::size() > 1 && device().starts_with("cuda") ? "nccl" : host);
 }
 
 // The loss is the sum of the ranks' losses: each rank's gradient is that of the whole by its own input.

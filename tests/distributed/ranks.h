@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "varve/distributed.h"
 #include "varve/error.h"
+#include "varve/tensor.h"
 
 namespace varve::test {
 
@@ -23,8 +25,16 @@ inline std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
+// VARVE_TEST_DEVICES names one: "cuda", where there is one, if only an emulated one.
+inline std::vector<std::string> devices_of_ranks() {
+  const char* named = std::getenv("VARVE_TEST_DEVICES");
+  return named && *named ? std::vector<std::string>{named} : std::vector<std::string>{"cpu", "reference"};
+}
+
 class Ranks : public ::testing::TestWithParam<int> {
  protected:
+  void SetUp() override { set_device(devices_of_ranks().front()); }
+  void TearDown() override { set_device("cpu"); }
   // True in the process that starts the ranks: it is done. False in a rank.
   static bool started(distributed::LaunchOptions options = {}) {
     if (std::getenv("VARVE_RANK")) return false;

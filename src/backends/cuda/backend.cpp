@@ -24,6 +24,7 @@ const ClaimMap& claim_map() {
     add_attention_claims(all);
     add_recurrent_claims(all);
     add_class_loss_claims(all);
+    add_collective_claims(all);
     return all;
   }();
   return map;
@@ -74,6 +75,7 @@ std::unique_ptr<backend::Backend> make_cuda_backend(int ordinal, bool present) {
 
 // What the core looks for in the library.
 extern "C" {
+__attribute__((visibility("default"))) int varve_plugin_gpus() { return varve::cuda::count_gpus(); }
 __attribute__((visibility("default"))) const char* varve_plugin_version() { return varve::version(); }
 __attribute__((visibility("default"))) varve::backend::Backend* varve_plugin_backend(int ordinal) {
   return varve::cuda::make_cuda_backend(ordinal).release();

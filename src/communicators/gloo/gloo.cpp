@@ -1,4 +1,4 @@
-// Ranks by Gloo, over TCP: libvarve_gloo.so.
+// Ranks by Gloo, over TCP, and on one machine through shared memory: libvarve_gloo.so.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -23,6 +23,7 @@
 #include "backend/communicator.h"
 #include "base/meeting.h"
 #include "base/text.h"
+#include "shared_memory.h"
 #include "varve/version.h"
 
 namespace varve::gloo_ranks {
@@ -57,8 +58,6 @@ void combine_with(void* out, const void* a, const void* b, std::size_t count, F 
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) to[i] = f(x[i], y[i]);
 }
-
-using Reduce = void (*)(void* out, const void* a, const void* b, std::size_t count);
 
 template <class T>
 Reduce reduce_of(Combine combine) {
@@ -147,6 +146,7 @@ class GlooCommunicator final : public backend::Communicator {
       if (!before.count(fd)) sockets_.push_back(fd);
     greet(joining);
     context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
+    shared_ = SharedMemory::open(joining);
   }
 
   std::string engine() const override { return "gloo"; }
@@ -157,6 +157,7 @@ class GlooCommunicator final : public backend::Communicator {
     if (count == 0) return;  // Gloo divides by it, here and below
     const Reduce reduce = reduce_of(dtype, combine);
     guarded([&] {
+      if (shared_) return shared_->all_reduce(data, count, size_of(dtype), reduce);
       gloo::AllreduceOptions options(context_);
       if (size_of(dtype) == 8)
         options.setOutput(static_cast<double*>(data), count);
@@ -166,17 +167,20 @@ class GlooCommunicator final : public backend::Communicator {
       options.setTag(tag_++);
       gloo::allreduce(options);
     });
+    sent(2 * count * size_of(dtype) * others() / static_cast<std::size_t>(size()));
   }
 
   void all_gather(const void* in, void* out, std::size_t bytes) override {
     if (bytes == 0) return;
     guarded([&] {
+      if (shared_) return shared_->lane().all_gather(in, out, bytes);
       gloo::AllgatherOptions options(context_);
       options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
       options.setOutput(static_cast<char*>(out), bytes * static_cast<std::size_t>(size()));
       options.setTag(tag_++);
       gloo::allgather(options);
     });
+    sent(bytes * others());
   }
 
   // Everybody's parts for this rank, added in the order of ranks.
@@ -184,6 +188,8 @@ class GlooCommunicator final : public backend::Communicator {
     if (count == 0) return;
     const Reduce reduce = reduce_of(dtype, Combine::sum);
     const std::size_t bytes = count * size_of(dtype), all = bytes * static_cast<std::size_t>(size());
+    sent(bytes * others());
+    if (shared_) return guarded([&] { shared_->lane().sum_scatter(in, out, count, size_of(dtype), reduce); });
     if (parts_.size() < all) parts_.resize(all);
     all_to_all(in, parts_.data(), bytes);
     std::memcpy(out, parts_.data(), bytes);
@@ -204,12 +210,14 @@ class GlooCommunicator final : public backend::Communicator {
   void broadcast(void* data, std::size_t bytes, int root) override {
     if (bytes == 0) return;
     guarded([&] {
+      if (shared_) return shared_->lane().broadcast(data, bytes, root);
       gloo::BroadcastOptions options(context_);
       options.setOutput(static_cast<char*>(data), bytes);
       options.setRoot(root);
       options.setTag(tag_++);
       gloo::broadcast(options);
     });
+    if (root == rank()) sent(bytes * others());
   }
 
   void send(const void* data, std::size_t bytes, int to, int tag) override {
@@ -218,6 +226,7 @@ class GlooCommunicator final : public backend::Communicator {
       buffer->send(to, slot(tag));
       buffer->waitSend(context_->getTimeout());
     });
+    sent(bytes);
   }
 
   void receive(void* data, std::size_t bytes, int from, int tag) override {
@@ -230,6 +239,7 @@ class GlooCommunicator final : public backend::Communicator {
 
   void barrier() override {
     guarded([&] {
+      if (shared_) return shared_->lane().barrier();
       gloo::BarrierOptions options(context_);
       options.setTag(tag_++);
       gloo::barrier(options);
@@ -239,11 +249,16 @@ class GlooCommunicator final : public backend::Communicator {
   // Gloo's own way to close connections leaves a call that waits waiting; the end of what it reads wakes it.
   void abort() override {
     if (aborted_.exchange(true)) return;
+    if (shared_) shared_->abort();
     for (const int fd : sockets_) shutdown(fd, SHUT_RD);
   }
 
+  double sent_bytes() const override { return static_cast<double>(sent_.load(std::memory_order_relaxed)); }
+
  private:
   static constexpr int kGreeting = -1;
+  std::size_t others() const { return static_cast<std::size_t>(size() - 1); }
+  void sent(std::size_t bytes) { sent_.fetch_add(bytes, std::memory_order_relaxed); }
   // Messages between two ranks use the upper half, which collectives never do.
   static std::uint64_t slot(int tag) { return (std::uint64_t{1} << 63) | static_cast<std::uint32_t>(tag); }
 
@@ -284,10 +299,12 @@ class GlooCommunicator final : public backend::Communicator {
   }
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::unique_ptr<SharedMemory> shared_;  // null: not all ranks are on this machine
   std::uint32_t tag_ = 0;
   std::vector<char> parts_;
   std::vector<int> sockets_;  // of the connections to the other ranks, open as long as the context is
   std::atomic<bool> aborted_{false};
+  std::atomic<std::size_t> sent_{0};
 };
 
 }  // namespace

@@ -84,6 +84,7 @@ class MpiCommunicator final : public backend::Communicator {
                           op_of(combine), all_),
             "MPI_Allreduce");
     });
+    sent_ += 2.0 * static_cast<double>(count * size_of(dtype)) * (size_ - 1) / size_;
   }
 
   void all_gather(const void* in, void* out, std::size_t bytes) override {
@@ -93,6 +94,7 @@ class MpiCommunicator final : public backend::Communicator {
       for (int r = 0; r < size_; ++r) broadcast(to + bytes * static_cast<std::size_t>(r), bytes, r);
       return;
     }
+    sent_ += static_cast<double>(bytes) * (size_ - 1);
     const int n = static_cast<int>(bytes);
     check(MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, all_), "MPI_Allgather");
   }
@@ -101,6 +103,7 @@ class MpiCommunicator final : public backend::Communicator {
     if (count > kMostElements) throw Error("mpi: sum_scatter of more than 2²⁸ elements for each rank.");
     check(MPI_Reduce_scatter_block(in, out, static_cast<int>(count), type_of(dtype), MPI_SUM, all_),
           "MPI_Reduce_scatter_block");
+    sent_ += static_cast<double>(count * size_of(dtype)) * (size_ - 1);
   }
 
   // Round by round: to the rank so far behind, from the one so far ahead.
@@ -120,6 +123,7 @@ class MpiCommunicator final : public backend::Communicator {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
+    if (root == rank_) sent_ += static_cast<double>(bytes) * (size_ - 1);
     in_pieces(bytes, [&](std::size_t at, int n) {
       check(MPI_Bcast(static_cast<char*>(data) + at, n, MPI_BYTE, root, all_), "MPI_Bcast");
     });
@@ -127,6 +131,7 @@ class MpiCommunicator final : public backend::Communicator {
 
   void send(const void* data, std::size_t bytes, int to, int tag) override {
     in_pieces(bytes, [&](std::size_t at, int n) {
+      sent_ += n;
       check(MPI_Send(static_cast<const char*>(data) + at, n, MPI_BYTE, to, tag, all_), "MPI_Send");
     });
   }
@@ -143,11 +148,14 @@ class MpiCommunicator final : public backend::Communicator {
   // without MPI_Finalize, by which mpirun sees that the job has failed.
   void abort() override { aborted_ = true; }
 
+  double sent_bytes() const override { return sent_; }
+
  private:
   MPI_Comm all_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   bool ours_ = false;
   std::atomic<bool> aborted_{false};
+  std::atomic<double> sent_ = 0;
 };
 
 }  // namespace

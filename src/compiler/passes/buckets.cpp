@@ -103,6 +103,10 @@ ir::Graph in_buckets(const ir::Graph& graph) {
       if (waits(node)) close();
       continue;
     }
+    if (node->types[0].bytes() >= kBucket) {  // fills one by itself, and need not be copied there
+      add_bucket({node}, instead);
+      continue;
+    }
     if (!bucket.empty() && wire_type(node->types[0].dtype) != wire_type(bucket[0]->types[0].dtype)) close();
     bucket.push_back(node);
     bytes += node->types[0].bytes();

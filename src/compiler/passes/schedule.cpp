@@ -1,5 +1,5 @@
 // List scheduling: of the units that may run, the one that leaves the least memory held; what begins a message goes
-// before them, what waits for one after.
+// before them, and so does what is computed for nothing else; what waits for one goes after.
 #include <set>
 #include <tuple>
 #include <utility>
@@ -36,8 +36,10 @@ class Scheduler {
         growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
       for (const ir::NodePtr& node : draft.units[u].claim.nodes)
         if (node->op->timing != Timing::any) timing_[u] = node->op->timing == Timing::early ? -1 : 1;
-      if (!waiting_[u]) ready_.insert(key(static_cast<int>(u)));
     }
+    hurry(memory);
+    for (std::size_t u = 0; u < draft.units.size(); ++u)
+      if (!waiting_[u]) ready_.insert(key(static_cast<int>(u)));
   }
 
   std::vector<int> run() {
@@ -55,6 +57,33 @@ class Scheduler {
   void edge(int first, int then) {
     next_[static_cast<std::size_t>(first)].push_back(then);
     ++waiting_[static_cast<std::size_t>(then)];
+  }
+
+  // The gradient of a large weight holds more memory than the gradient that goes on to the layer before, so that it
+  // would be left for later, and the wire without work.
+  void hurry(const Memory& memory) {
+    std::vector<int> unhurried(timing_.size(), 0);  // readers that may wait
+    std::vector<std::vector<int>> writers(timing_.size());
+    for (const Buffer& buffer : memory.buffers) {
+      if (buffer.writer < 0) continue;
+      for (const int reader : std::set<int>(buffer.readers.begin(), buffer.readers.end())) {
+        ++unhurried[static_cast<std::size_t>(buffer.writer)];
+        writers[static_cast<std::size_t>(reader)].push_back(buffer.writer);
+      }
+    }
+    std::vector<int> hurried;
+    for (std::size_t u = 0; u < timing_.size(); ++u)
+      if (timing_[u] < 0) hurried.push_back(static_cast<int>(u));
+    while (!hurried.empty()) {
+      const int unit = hurried.back();
+      hurried.pop_back();
+      for (const int writer : writers[static_cast<std::size_t>(unit)]) {
+        const auto w = static_cast<std::size_t>(writer);
+        if (--unhurried[w] > 0 || timing_[w] != 0) continue;
+        timing_[w] = -1;
+        hurried.push_back(writer);
+      }
+    }
   }
 
   using Key = std::tuple<int, std::int64_t, int>;  // timing, growth, then as recorded

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/levers.h"
 #include "base/text.h"
 #include "compiler/pipeline.h"
 #include "tensor/record.h"
@@ -34,7 +35,8 @@ Values instead(const ir::Node& node, const Value& value) {
 Values transparent(const ir::Node& node) {
   if (node.is("identity") || node.is("stop_gradient")) return {node.inputs[0]};
   // In a world of one rank.
-  if (node.op->family == "collective" && node.attrs.has("ranks") && node.attrs.integer("ranks") == 1) {
+  if (node.op->family == "collective" && node.attrs.has("ranks") && node.attrs.integer("ranks") == 1 &&
+      lever("lone-rank")) {
     if (node.is("all_gather")) return one(reshape(as_tensor(node.inputs[0]), node.types[0].shape));
     return {node.inputs[0]};
   }

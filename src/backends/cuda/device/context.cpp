@@ -239,14 +239,20 @@ namespace {
 
 class EventMark final : public backend::Mark {
  public:
-  explicit EventMark(CUstream stream) {
+  explicit EventMark(const Context& context) : context_(context) {
     check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    check(cuEventRecord(event, stream), "cuEventRecord");
+    check(cuEventRecord(event, context.stream()), "cuEventRecord");
   }
   ~EventMark() override { cuEventDestroy(event); }
   bool passed() const override { return cuEventQuery(event) == CUDA_SUCCESS; }
-  void wait() const override { check(cuEventSynchronize(event), "cuEventSynchronize"); }
+  void wait() const override {
+    check(cuEventSynchronize(event), "cuEventSynchronize");
+    context_.check_ranks();
+  }
   CUevent event = nullptr;
+
+ private:
+  const Context& context_;
 };
 
 }  // namespace
@@ -260,7 +266,7 @@ void Context::upload(void* to, const void* from, std::size_t bytes, const backen
 
 std::shared_ptr<backend::Mark> Context::mark() {
   make_current();
-  return std::make_shared<EventMark>(stream_);
+  return std::make_shared<EventMark>(*this);
 }
 
 void Context::copy(void* to, const void* from, std::size_t bytes) {
@@ -273,6 +279,11 @@ void Context::copy(void* to, const void* from, std::size_t bytes) {
 void Context::wait() {
   make_current();
   check(cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  check_ranks();
+}
+
+void Context::check_ranks() const {
+  if (const std::string why = rank_failure(); !why.empty()) throw Error(why);
 }
 
 backend::DeviceMemory Context::memory() const {
@@ -362,6 +373,12 @@ void capture(CUstream stream, const std::vector<backend::Device::Piece>& pieces,
     piece.work();
     ends.push_back(last_nodes(stream));
   }
+  // A capture must end where all that was forked from it has been joined.
+  std::vector<CUgraphNode> all;
+  for (const std::vector<CUgraphNode>& nodes : ends) all.insert(all.end(), nodes.begin(), nodes.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  wait_for(stream, std::move(all));
 }
 
 }  // namespace
@@ -373,11 +390,18 @@ void Context::let_next_overlap(Overlap overlap) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     check(cuGraphNodeGetType(nodes[i], &type), "cuGraphNodeGetType");
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL) continue;
+    const bool apart = std::find(not_overlapped_.begin(), not_overlapped_.end(), nodes[i]) != not_overlapped_.end();
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL || apart) continue;
     edges[i].from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
     edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   }
   wait_for(stream_, std::move(nodes), edges.data());
+}
+
+void Context::do_not_overlap(CUstream stream) {
+  if (!overlapping_) return;
+  const std::vector<CUgraphNode> nodes = last_nodes(stream);
+  not_overlapped_.insert(not_overlapped_.end(), nodes.begin(), nodes.end());
 }
 
 std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pieces) {
@@ -397,6 +421,7 @@ std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pi
 std::unique_ptr<backend::Recording> Context::recorded(const std::vector<Piece>& pieces, bool overlap) {
   check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
   overlapping_ = overlap;
+  not_overlapped_.clear();
   OwnedGraph owned;
   try {
     capture(stream_, pieces, alone_);
@@ -408,7 +433,9 @@ std::unique_ptr<backend::Recording> Context::recorded(const std::vector<Piece>& 
   overlapping_ = false;
   check(cuStreamEndCapture(stream_, &owned.graph), "cuStreamEndCapture");
   CUgraphExec executable = nullptr;
-  check(cuGraphInstantiate(&executable, owned.graph, 0), "cuGraphInstantiate");
+  // What is sent to other ranks goes before what is computed beside it.
+  check(cuGraphInstantiate(&executable, owned.graph, joined_ ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0),
+        "cuGraphInstantiate");
   return std::make_unique<GraphRecording>(*this, executable);
 }
 
@@ -488,6 +515,11 @@ Chosen& chosen() {
 }
 
 }  // namespace
+
+int count_gpus() {
+  int count = 0;
+  return cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&count) == CUDA_SUCCESS ? count : 0;
+}
 
 void choose(int ordinal) {
   const std::lock_guard lock(chosen().mutex);

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,6 +54,8 @@ class Context final : public backend::Device {
   std::intptr_t stream_number() const override { return reinterpret_cast<std::intptr_t>(stream_); }
   void let_follow(std::intptr_t stream) override;
   void follow(std::intptr_t stream) override;
+  void join(const backend::DeviceRanks& ranks) override;  // nccl/
+  std::string engine() const override { return joined_ ? "nccl" : ""; }
   backend::DeviceMemory memory() const override;
   backend::DevicePeaks peaks() override;
   backend::DeviceFacts about() const override;
@@ -63,10 +66,15 @@ class Context final : public backend::Device {
   // itself (kernels/prelude.cuh). Otherwise nothing. While it waits it takes room from kernels that run beside those.
   enum class Overlap { anywhere, where_alone };
   void let_next_overlap(Overlap overlap) const;
+  // While a step is recorded: what follows the last work on this other stream waits until it has ended.
+  void do_not_overlap(CUstream stream);
+  // Throws Error when another rank is gone: what was waited for has ended, but was not computed.
+  void check_ranks() const;
 
  private:
   friend class Allocation;
-  void free_blocks();  // those given back; the caller has the lock
+  std::string rank_failure() const;  // nccl/
+  void free_blocks();                // those given back; the caller has the lock
   std::unique_ptr<backend::Recording> recorded(const std::vector<Piece>& pieces, bool overlap);
 
   Gpu gpu_;
@@ -75,6 +83,9 @@ class Context final : public backend::Device {
   bool overlapping_ = false;  // a step is being recorded whose kernels overlap
   bool alone_ = false;        // nothing runs beside what is being recorded
   bool overlap_refused_ = false;
+  std::vector<CUgraphNode> not_overlapped_;
+  std::mutex joining_;
+  std::atomic<bool> joined_{false};  // those of the other ranks
   class Ring;
   std::unique_ptr<Ring> ring_;  // pinned memory through which uploads go
   struct Words;
@@ -88,6 +99,8 @@ class Context final : public backend::Device {
 Context& context();
 // The GPU's facts; a stand-in when none can be opened. Never throws.
 const Gpu& gpu();
+std::string nccl_version();  // "2.28.3", or why there is none; nccl/
+int count_gpus();            // of this machine; 0 where none can be used
 // Chooses the GPU before its first use: "cuda" or "cuda:1".
 void choose(int ordinal);
 

@@ -79,7 +79,8 @@ backend::DeviceFacts Context::about() const {
           {"driver", "CUDA " + version(static_cast<std::size_t>(driver), 1000, 10)},
           {"NVRTC", cat(nvrtc_major, ".", nvrtc_minor)},
           {"cuBLASLt", version(cublasLtGetVersion(), 10000, 100)},
-          {"cuDNN", version(cudnnGetVersion(), 10000, 100)}};
+          {"cuDNN", version(cudnnGetVersion(), 10000, 100)},
+          {"NCCL", nccl_version()}};
 }
 
 }  // namespace varve::cuda
