@@ -48,8 +48,7 @@ class Communicator {
 //   extern "C" backend::Communicator* varve_plugin_communicator(const backend::Joining& joining);  // throws Error
 struct Joining {
   int rank = 0, size = 1;
-  int local_size = 1;  // ranks on this machine
-  std::string host;    // the address of this machine that the others can reach, as a number
+  std::string host;  // the address of this machine that the others can reach, as a number
   std::function<void(const std::string& key, const std::string& value)> set;  // in the table that all ranks see
   std::function<std::string(const std::string& key)> get;                     // waits until somebody has set it
   double deadline_seconds = 600;  // a rank that is alive but comes later than this is given up

@@ -101,7 +101,6 @@ backend::Opened open() {
   if (place.size == 1) throw Error("distributed: this is a world of one rank. Start several: varve launch -n 4 …");
   backend::Joining joining{.rank = place.rank,
                            .size = place.size,
-                           .local_size = place.local_size,
                            .host = {},
                            .set = {},
                            .get = {},

@@ -47,7 +47,7 @@ Tensor saw(std::int64_t length) {
   return x - floor(x * (1.0 / 997)) * 997;
 }
 
-// Through shared memory: in one piece, in chunks, in chunks by several threads; and whatever came before.
+// In one piece and in several; and whatever came before.
 TEST_P(Collectives, ValuesOfAnyLength) {
   if (started({.threads = 3})) return;
   const int n = dist::size(), r = dist::rank();

@@ -1,4 +1,4 @@
-// Ranks by Gloo, over TCP, and on one machine through shared memory: libvarve_gloo.so.
+// Ranks by Gloo, over TCP: libvarve_gloo.so.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -23,7 +23,6 @@
 #include "backend/communicator.h"
 #include "base/meeting.h"
 #include "base/text.h"
-#include "shared_memory.h"
 #include "varve/version.h"
 
 namespace varve::gloo_ranks {
@@ -58,6 +57,8 @@ void combine_with(void* out, const void* a, const void* b, std::size_t count, F 
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) to[i] = f(x[i], y[i]);
 }
+
+using Reduce = void (*)(void* out, const void* a, const void* b, std::size_t count);
 
 template <class T>
 Reduce reduce_of(Combine combine) {
@@ -146,7 +147,6 @@ class GlooCommunicator final : public backend::Communicator {
       if (!before.count(fd)) sockets_.push_back(fd);
     greet(joining);
     context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
-    shared_ = SharedMemory::open(joining);
   }
 
   std::string engine() const override { return "gloo"; }
@@ -157,7 +157,6 @@ class GlooCommunicator final : public backend::Communicator {
     if (count == 0) return;  // Gloo divides by it, here and below
     const Reduce reduce = reduce_of(dtype, combine);
     guarded([&] {
-      if (shared_) return shared_->all_reduce(data, count, size_of(dtype), reduce);
       gloo::AllreduceOptions options(context_);
       if (size_of(dtype) == 8)
         options.setOutput(static_cast<double*>(data), count);
@@ -173,7 +172,6 @@ class GlooCommunicator final : public backend::Communicator {
   void all_gather(const void* in, void* out, std::size_t bytes) override {
     if (bytes == 0) return;
     guarded([&] {
-      if (shared_) return shared_->lane().all_gather(in, out, bytes);
       gloo::AllgatherOptions options(context_);
       options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
       options.setOutput(static_cast<char*>(out), bytes * static_cast<std::size_t>(size()));
@@ -189,7 +187,6 @@ class GlooCommunicator final : public backend::Communicator {
     const Reduce reduce = reduce_of(dtype, Combine::sum);
     const std::size_t bytes = count * size_of(dtype), all = bytes * static_cast<std::size_t>(size());
     sent(bytes * others());
-    if (shared_) return guarded([&] { shared_->lane().sum_scatter(in, out, count, size_of(dtype), reduce); });
     if (parts_.size() < all) parts_.resize(all);
     all_to_all(in, parts_.data(), bytes);
     std::memcpy(out, parts_.data(), bytes);
@@ -210,7 +207,6 @@ class GlooCommunicator final : public backend::Communicator {
   void broadcast(void* data, std::size_t bytes, int root) override {
     if (bytes == 0) return;
     guarded([&] {
-      if (shared_) return shared_->lane().broadcast(data, bytes, root);
       gloo::BroadcastOptions options(context_);
       options.setOutput(static_cast<char*>(data), bytes);
       options.setRoot(root);
@@ -239,7 +235,6 @@ class GlooCommunicator final : public backend::Communicator {
 
   void barrier() override {
     guarded([&] {
-      if (shared_) return shared_->lane().barrier();
       gloo::BarrierOptions options(context_);
       options.setTag(tag_++);
       gloo::barrier(options);
@@ -249,7 +244,6 @@ class GlooCommunicator final : public backend::Communicator {
   // Gloo's own way to close connections leaves a call that waits waiting; the end of what it reads wakes it.
   void abort() override {
     if (aborted_.exchange(true)) return;
-    if (shared_) shared_->abort();
     for (const int fd : sockets_) shutdown(fd, SHUT_RD);
   }
 
@@ -299,7 +293,6 @@ class GlooCommunicator final : public backend::Communicator {
   }
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  std::unique_ptr<SharedMemory> shared_;  // null: not all ranks are on this machine
   std::uint32_t tag_ = 0;
   std::vector<char> parts_;
   std::vector<int> sockets_;  // of the connections to the other ranks, open as long as the context is
