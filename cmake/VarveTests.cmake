@@ -130,6 +130,13 @@ if(package)
   set_tests_properties(package.consumer PROPERTIES TIMEOUT 300 ${environment} LABELS package)
 endif()
 
+# A rank that is killed at random moments of a training: a few here, more in docs/faults.md.
+if(TARGET varve_cli AND TARGET varve_gloo)
+  add_test(NAME distributed.moments
+    COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/rank-faults" "$<TARGET_FILE:varve_cli>" --moments 3)
+  set_tests_properties(distributed.moments PROPERTIES TIMEOUT 300 COST 15 ${environment} LABELS distributed)
+endif()
+
 # Shell commands of the pages that are marked as runnable.
 if(TARGET varve_cli)
   add_test(NAME docs.commands

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include "backend/communicator.h"
 #include "backend/device.h"
@@ -41,7 +44,7 @@ std::string own_name() {
 // The meeting outlives the communicator that was arranged there.
 struct Job {
   std::unique_ptr<MeetingServer> server;  // on rank 0, where no launcher has one
-  std::unique_ptr<MeetingClient> client;
+  std::shared_ptr<MeetingClient> client;
 };
 
 // A rank that has died, or has ended, is named by the launcher meanwhile; one that loads slowly is waited for.
@@ -61,7 +64,7 @@ std::shared_ptr<Job> meet(const RankPlace& place, double seconds) {
     const HostPort at = parse_address(place.meeting);
     job->server = std::make_unique<MeetingServer>(at.host, at.port, options);
   }
-  job->client = std::make_unique<MeetingClient>(place.meeting, place.rank, options);
+  job->client = std::make_shared<MeetingClient>(place.meeting, place.rank, options);
   wait_for_all(place, *job->client, seconds);
   return job;
 }
@@ -87,12 +90,43 @@ std::shared_ptr<Job> meet_by(backend::Communicator& all, const RankPlace& place)
   if (const std::size_t space = told.find(' '); space != std::string::npos) try {
       constexpr double kReachSeconds = 10;
       const MeetingOptions options = meeting_options(place, told.substr(0, space));
-      job->client = std::make_unique<MeetingClient>(told.substr(space + 1), place.rank, options, kReachSeconds);
+      job->client = std::make_shared<MeetingClient>(told.substr(space + 1), place.rank, options, kReachSeconds);
       reached = 1;
     } catch (const Error&) {  // this rank has not reached it
     }
   all.all_reduce(&reached, 1, i32, backend::Combine::min);
   return reached ? job : nullptr;
+}
+
+// An engine does not hear who dies while it connects, and would wait for it: it connects in a thread that is left alone
+// then. When it fails, the reason is often known a moment later.
+std::unique_ptr<backend::Communicator> connect(const std::string& engine, const backend::Joining& joining,
+                                               const std::shared_ptr<MeetingClient>& client) {
+  constexpr int kVerdictTries = 60;  // of 50 ms
+  std::promise<std::unique_ptr<backend::Communicator>> promised;
+  std::future<std::unique_ptr<backend::Communicator>> made = promised.get_future();
+  std::thread([engine, joining = joining, promised = std::move(promised)]() mutable {
+    std::unique_ptr<backend::Communicator> communicator;
+    std::exception_ptr error;
+    try {
+      communicator = load_communicator(engine, joining);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    joining = {};  // who goes on, or ends, is the only one to hold the meeting
+    error ? promised.set_exception(error) : promised.set_value(std::move(communicator));
+  }).detach();
+  const auto tick = std::chrono::milliseconds(50);
+  while (made.wait_for(tick) != std::future_status::ready)
+    if (const std::string why = client->failure(); !why.empty()) throw Error(cat(why, "."));
+  try {
+    return made.get();
+  } catch (const std::exception& error) {
+    for (int i = 0; i < kVerdictTries && client->failure().empty(); ++i) std::this_thread::sleep_for(tick);
+    if (const std::string why = client->failure(); !why.empty()) throw Error(cat(why, "."));
+    client->last_words(error.what());
+    throw;
+  }
 }
 
 backend::Opened open() {
@@ -113,12 +147,7 @@ backend::Opened open() {
     joining.host = job->client->own_host();
     joining.set = [job](const std::string& key, const std::string& value) { job->client->set(key, value); };
     joining.get = [job](const std::string& key) { return job->client->get(key, 60); };
-    try {
-      opened.communicator = load_communicator(place.engine, joining);
-    } catch (const std::exception& error) {
-      job->client->last_words(error.what());
-      throw;
-    }
+    opened.communicator = connect(place.engine, joining, job->client);
   } else {
     opened.communicator = load_communicator(place.engine, joining);
     job = meet_by(*opened.communicator, place);

@@ -1,7 +1,13 @@
 // Collectives of 1 to 4 ranks against what one process computes from all ranks' values.
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <sstream>
 
 #include "distributed/ranks.h"
 #include "varve/varve.h"
@@ -196,6 +202,33 @@ TEST_P(Collectives, RanksThatDifferAreNamed) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("rank 1 exchanges other values"), std::string::npos) << error.what();
   }
+}
+
+// The addresses on which a process waits for connections, as /proc/net/tcp writes them.
+std::vector<std::string> listens_on(pid_t process) {
+  std::set<std::string> sockets;
+  std::error_code error;
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", error))
+    sockets.insert(std::filesystem::read_symlink(fd.path(), error).string());
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, skipped, inode;
+      words >> number >> local >> remote >> state >> skipped >> skipped >> skipped >> skipped >> skipped >> inode;
+      if (state == "0A" && sockets.count("socket:[" + inode + "]")) found.push_back(local.substr(0, local.find(':')));
+    }
+  }
+  return found;
+}
+
+TEST_P(Collectives, NothingListensBeyondLoopback) {
+  if (started()) return;
+  dist::join();
+  dist::rank_barrier();
+  EXPECT_EQ(listens_on(getpid()).size(), 0u);  // connected, and closed to others
+  EXPECT_EQ(listens_on(getppid()), std::vector<std::string>{"0100007F"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Collectives, ::testing::Values(1, 2, 3, 4));

@@ -51,5 +51,44 @@ TEST(RankPlace, WrongVariablesAreNamed) {
             std::string::npos);
 }
 
+TEST(RankPlace, RanksOnThisNodeAreCounted) {
+  std::map<std::string, std::string> slurm = {{"SLURM_PROCID", "3"},  {"SLURM_STEP_NUM_TASKS", "8"},
+                                              {"SLURM_LOCALID", "1"}, {"SLURM_STEP_NODELIST", "n[1-4]"},
+                                              {"SLURM_JOB_ID", "7"},  {"SLURM_STEP_ID", "0"},
+                                              {"SLURM_NODEID", "1"},  {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+  EXPECT_EQ(place_with(slurm).local_size, 2);
+  slurm["SLURM_NODEID"] = "3";
+  slurm["SLURM_LOCALID"] = "0";
+  EXPECT_EQ(place_with(slurm).local_size, 1);
+  slurm["SLURM_STEP_TASKS_PER_NODE"] = "x(";
+  EXPECT_EQ(place_with(slurm).local_size, 1);
+  const RankPlace mpich =
+      place_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
+  EXPECT_EQ(mpich.local_rank, 1);
+  EXPECT_EQ(mpich.local_size, 2);
+}
+
+TEST(RankPlace, AnotherAttemptHasAnotherKey) {
+  std::map<std::string, std::string> torchrun = {{"RANK", "1"},
+                                                 {"WORLD_SIZE", "2"},
+                                                 {"MASTER_ADDR", "h"},
+                                                 {"MASTER_PORT", "29500"},
+                                                 {"TORCHELASTIC_RUN_ID", "x"},
+                                                 {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  const std::string before = place_with(torchrun).key;
+  torchrun["TORCHELASTIC_RESTART_COUNT"] = "1";
+  EXPECT_NE(place_with(torchrun).key, before);
+}
+
+TEST(RankPlace, CoresAreDividedUnlessTheStarterHasBoundRanks) {
+  EXPECT_EQ(share_of_cores(16, 16, 16, 4), 4);
+  EXPECT_EQ(share_of_cores(8, 16, 16, 4), 2);   // hyper-threads
+  EXPECT_EQ(share_of_cores(4, 4, 16, 4), 4);    // bound to cores of its own
+  EXPECT_EQ(share_of_cores(16, 16, 32, 4), 8);  // bound to a socket that two share
+  EXPECT_EQ(share_of_cores(1, 1, 2, 4), 1);     // more ranks than cores
+  EXPECT_EQ(share_of_cores(2, 2, 2, 4), 1);
+  EXPECT_EQ(share_of_cores(16, 16, 16, 1), 16);
+}
+
 }  // namespace
 }  // namespace varve::test

@@ -142,7 +142,12 @@ class GlooCommunicator final : public backend::Communicator {
     context_ = std::make_shared<gloo::rendezvous::Context>(joining.rank, joining.size);
     context_->setTimeout(kConnectSeconds);
     const std::set<int> before = connected_sockets();
-    context_->connectFullMesh(table, device);
+    try {
+      context_->connectFullMesh(table, device);
+    } catch (const std::exception& error) {
+      throw Error(cat("rank ", joining.rank, " could not connect to the others (gloo: ", error.what(),
+                      "). May they reach each other's ports, and does nobody else connect there?"));
+    }
     for (const int fd : connected_sockets())
       if (!before.count(fd)) sockets_.push_back(fd);
     greet(joining);
