@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 
@@ -16,6 +17,12 @@ import ray as cluster  # noqa: E402
 from varve import data, nn, optim, ray, train  # noqa: E402
 
 FEW = ("data.train=300", "data.test=60")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Runs without a folder of their own are kept in a temporary one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import numpy
 import pages
@@ -38,6 +39,12 @@ def session(master):
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     builder = builder.config("spark.sql.shuffle.partitions", 3).config("spark.log.level", "OFF")
     return builder.getOrCreate()
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Runs without a folder of their own are kept in a temporary one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture(scope="module", autouse=True)

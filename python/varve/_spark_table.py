@@ -69,7 +69,8 @@ def _scales(table: Any, names: Sequence[str], kinds: Dict[str, str], standardize
         raise Error("fit: the table is empty")
     for place, name in enumerate(names):
         if row[f"null{place}"]:
-            raise Error(f"fit: {row[f'null{place}']} rows have no value in column {name!r}: fill or drop them, as df.na.fill and df.na.drop do")
+            raise Error(f"fit: {row[f'null{place}']} rows have no value in column {name!r}: fill or drop them, as df.na.fill and "
+                        "df.na.drop do")  # fmt: skip
     found = {}
     for place, name in enumerate(numbers):
         found[name] = (float(row[f"mean{place}"]), float(row[f"deviation{place}"]) or 1.0) if standardize else (0.0, 1.0)

@@ -53,7 +53,7 @@ def fit(
       SPREAD, STRICT_PACK or STRICT_SPREAD, as Ray's placement groups have it
     - restarts: how often all ranks are started again, from the last checkpoint, when a worker has died. One that raises ends
       the job: its error is raised here
-    - run: a folder of this machine for checkpoints, curves and weights; resume goes on with it
+    - run: a folder of this machine for checkpoints, curves and weights, unless given a temporary one; resume goes on with it
     - samples, validation: in place of the file's data: what `data.dataset` takes, or a Ray Data dataset with the name of its
       `target` column. Data of this program goes to every worker, and batches are those of one rank. A Ray Data dataset is cut
       into a part for each worker, and batches are drawn from the parts (`data.part`)

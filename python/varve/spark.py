@@ -74,7 +74,7 @@ def fit(
       (or of vectors of Spark ML), taken as they are in the shape that the network takes
     - workers: ranks, which Spark must have room for at one time. threads: of each, unless given the CPUs of a task
     - validation: another table
-    - run: a folder of this machine for weights and curves
+    - run: a folder of this machine for weights and curves, unless given a temporary one
     - checkpoints: a folder that all workers see. When a worker has died, Spark starts all of them again (so often as
       `spark.stage.maxConsecutiveAttempts` says), from the last checkpoint in it, or without it from the beginning. One that raises
       ends the job: its error is raised here
@@ -209,7 +209,9 @@ class _Stage:
                 rows = values if mark is None else {key: each[mark.astype(bool) == chosen] for key, each in values.items()}
                 if (mark is not None or not chosen) and len(next(iter(rows.values()))):
                     parts[name].append((self.columns.x(rows), self.columns.y(rows)))
-        table: Dict[str, Any] = {} if self.columns.arrays else {"inputs": [tuple(each) for each in self.columns.inputs], "target": tuple(self.columns.target)}
+        table: Dict[str, Any] = {}
+        if not self.columns.arrays:
+            table = {"inputs": [tuple(each) for each in self.columns.inputs], "target": tuple(self.columns.target)}
         stored = {}
         for name, wanted in (("samples", True), ("validation", held)):
             x, y = joined(parts[name], self.columns)
