@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ._core import (
     Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, all_to_all, broadcast, broadcast_variables, check_ranks,
     compression_by_name, engine, gather_text, half, is_sharded, join, last_words, launch, local_rank, local_size, mean_gradients, note, one_bit,
@@ -23,3 +25,18 @@ __all__ = [
     "mean_gradients", "note", "one_bit", "own_part", "part_of", "power_sgd", "rank", "rank_barrier", "recv", "scatter_gradients",
     "send", "shard", "size", "sum_scatter", "top_k", "unshard", "whole_of", "wire_time",
 ]  # fmt: skip
+
+
+def _say_what_nobody_catches() -> None:
+    before = sys.excepthook
+
+    def say(kind, error, trace):
+        if issubclass(kind, Exception):
+            last_words(f"{kind.__name__}: {error}")
+        before(kind, error, trace)
+
+    sys.excepthook = say
+
+
+if size() > 1:
+    _say_what_nobody_catches()

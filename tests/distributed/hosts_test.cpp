@@ -2,8 +2,6 @@
 // ssh, cut off, and behind a slow wire. Needs root and iproute2.
 #include <sys/wait.h>
 
-#include <cstring>
-
 #include "distributed/faults.h"
 
 namespace varve::test {
@@ -29,18 +27,6 @@ class HostsOfRanks : public Faults {
       EXPECT_EQ(status, 0);
     return false;
   }
-  // Ranks of one host add in another order than those of two.
-  static void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
-    ASSERT_EQ(got.size(), expected.size());
-    ASSERT_GT(got.size(), 1000u);
-    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-3);
-  }
-  static std::vector<float> weights_in(const std::string& path) {
-    const std::string text = read_text(path);
-    std::vector<float> weights(text.size() / sizeof(float));
-    std::memcpy(weights.data(), text.data(), weights.size() * sizeof(float));
-    return weights;
-  }
   static void skip() { GTEST_SKIP() << "network namespaces need root and iproute2"; }
   static Ended launch_on_hosts(const TemporaryFolder& folder, const std::string& harm, int restarts = 0) {
     setenv("VARVE_THREADS", "1", 1);
@@ -53,14 +39,15 @@ class HostsOfRanks : public Faults {
   }
 };
 
-TEST_P(HostsOfRanks, TrainAsOneDoesBehindASlowWire) {
+TEST_P(HostsOfRanks, TrainToTheSameBitsAsOneBehindASlowWire) {
   if (!is_launcher("20mbit")) return;
   const TemporaryFolder hosts, one;
   EXPECT_EQ(launch_on_hosts(hosts, "none").code, 0);
   EXPECT_EQ(launch_harmed(one, "none").code, 0);
   for (int r = 0; r < GetParam(); ++r) {
     const std::string name = "rank" + std::to_string(r);
-    expect_near(weights_in(hosts / name), weights_in(one / name));
+    EXPECT_GT(read_text(hosts / name).size(), 1000u);
+    EXPECT_TRUE(read_text(hosts / name) == read_text(one / name));
   }
 }
 
