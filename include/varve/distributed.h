@@ -69,6 +69,9 @@ Tensor whole_of(const Tensor& part, const Shape& shape);
 void broadcast_variables(const std::vector<Variable>& variables, int root = 0);
 // Error that names the variable and the ranks where they differ in a bit.
 void check_ranks(const std::vector<Variable>& variables);
+// Error that names the ranks whose processors compute by other instructions than rank 0's: their kernels round
+// otherwise.
+void check_processors();
 std::vector<std::string> gather_text(const std::string& text);  // of each rank
 void note(const std::string& key,
           const std::string& value);  // for the launcher: "run", the folder that it goes on with

@@ -214,6 +214,10 @@ void bind_distributed(nb::module_& m) {
       "An error that names the variable and the ranks where they differ.\n\n>>> "
       "distributed.check_ranks([vv.Variable([1.0])])");
   m.def(
+      "check_processors", [] { unlocked([] { dist::check_processors(); }); },
+      "An error that names the ranks whose processors compute by other instructions than rank 0's.\n\n>>> "
+      "distributed.check_processors()");
+  m.def(
       "gather_text", [](const std::string& text) { return unlocked([&] { return dist::gather_text(text); }); },
       "text"_a, "A text of each rank, in order.\n\n>>> distributed.gather_text(\"here\")\n['here']");
   m.def(

@@ -154,4 +154,11 @@ const RankPlace& rank_place() {
   return place;
 }
 
+std::string unlike_ranks(const std::vector<std::string>& each) {
+  std::string others;
+  for (std::size_t rank = 1; rank < each.size(); ++rank)
+    if (each[rank] != each[0]) others += cat(others.empty() ? "" : ", ", "rank ", rank, " has ", each[rank]);
+  return others;
+}
+
 }  // namespace varve

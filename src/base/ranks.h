@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace varve {
 
@@ -27,5 +28,8 @@ RankPlace read_rank_place(const char* (*get)(const char* name));
 int cores_of_this_rank();
 // `cores` and `processors` that a rank may run on, `starters` processors that its starter may, `ranks` on the machine.
 int share_of_cores(int cores, int processors, int starters, int ranks);
+
+// Of what each rank has, such as instruction sets: "rank 2 has AVX2" for those that differ from rank 0; "": none.
+std::string unlike_ranks(const std::vector<std::string>& each);
 
 }  // namespace varve

@@ -12,6 +12,7 @@
 
 #include "backend/communicator.h"
 #include "backend/device.h"
+#include "base/cpu.h"
 #include "base/hash.h"
 #include "base/levers.h"
 #include "base/meeting.h"
@@ -228,6 +229,13 @@ std::vector<std::string> gather_text(const std::string& text) {
   std::vector<std::string> all = gather_equal(padded);
   for (std::size_t r = 0; r < all.size(); ++r) all[r].resize(lengths[r]);
   return all;
+}
+
+void check_processors() {
+  const std::string others = unlike_ranks(gather_text(isa_name()));
+  if (!others.empty())
+    throw Error(cat("ranks with unlike processors do not give the same bits: rank 0 has ", isa_name(), ", ", others,
+                    ". Use hosts of one kind, or leave shards out."));
 }
 
 void note(const std::string& key, const std::string& value) {

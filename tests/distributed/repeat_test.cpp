@@ -1,6 +1,7 @@
 // A number of ranks gives the same bits each time, after a stop too; and ranks that have come apart are noticed.
 #include <fstream>
 
+#include "base/ranks.h"
 #include "distributed/fit_ranks.h"
 #include "temporary_folder.h"
 #include "varve/varve.h"
@@ -73,6 +74,12 @@ TEST_P(RepeatedRuns, RanksThatComeApartAreNoticed) {
     EXPECT_NE(std::string(error.what()).find("of rank 1 differs from rank 0's"), std::string::npos) << error.what();
     EXPECT_EQ(steps, 8);
   }
+}
+
+TEST(UnlikeRanks, AreNamed) {
+  EXPECT_EQ(unlike_ranks({"AVX2"}), "");
+  EXPECT_EQ(unlike_ranks({"AVX2", "AVX2"}), "");
+  EXPECT_EQ(unlike_ranks({"AVX-512", "AVX2", "AVX-512", "baseline"}), "rank 1 has AVX2, rank 3 has baseline");
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RepeatedRuns, ::testing::Values(2, 3));

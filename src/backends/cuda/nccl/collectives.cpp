@@ -226,6 +226,9 @@ void add_collective_claims(ClaimMap& map) {
   claim("all_min", all_min);
   claim("all_gather", all_gather);
   claim("sum_scatter", sum_scatter);
+  map["all_to_all"].push_back([](const backend::Site&, std::vector<backend::Claim>& claims) {
+    claims.push_back(backend::Claim::no("nccl", "ranks on GPUs have no all_to_all, which shards of a batch need"));
+  });
   claim("rank_broadcast", rank_broadcast);
   claim("send", send);
   claim("recv", recv);
