@@ -42,12 +42,30 @@ Tensor scatter_gradients(const Tensor& flat);
 // Gradients averaged over ranks, as a bound optimiser does by itself: in a compiled program several travel together, in
 // the order in which they become ready, while the backward pass goes on.
 std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients);
+// What gradients were made into, of each rank as a row [ranks, elements]; several travel together too.
+std::vector<Tensor> gather_gradients(const std::vector<Tensor>& values);
+
+// While one lives, what this thread records is this rank's alone: size() is 1, and collectives do nothing. For ranks
+// that step by themselves (Parallel::average_every); the data are still shared among all of them.
+class Alone {
+ public:
+  Alone();
+  ~Alone();
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+};
 
 // ---- messages. Outside a compiled function they are sent at once; inside, they run in the order in which they were
 // recorded, whether or not anybody reads what they give.
 
 void send(const Tensor& x, int to, int tag = 0);
 Tensor recv(const TensorType& type, int from, int tag = 0);
+// From whoever sends first. Outside compiled functions.
+struct Received {
+  Tensor value;
+  int from = 0;
+};
+Received recv_any(const TensorType& type, int tag = 0);
 void rank_barrier();  // no rank goes on before all have come here
 
 // ---- variables of which each rank keeps its part
@@ -59,6 +77,10 @@ void unshard(const std::vector<Variable>& variables);  // whole again, on every 
 bool is_sharded(const Variable& variable);
 // What this rank keeps: one axis, the last rank's filled up with zeros. The variable itself, where it is not sharded.
 Variable part_of(const Variable& variable);
+// A variable of which each rank has a value of its own: read as [ranks, …], as files hold it. part_of() is this rank's
+// value. In a world of one rank a plain variable [1, …].
+Variable variable_of_each_rank(const std::string& name, const Tensor& own);
+bool is_of_each_rank(const Variable& variable);
 // The part of a whole value that this rank would keep, and the whole of all ranks' parts.
 Tensor own_part(const Tensor& whole);
 Tensor whole_of(const Tensor& part, const Shape& shape);

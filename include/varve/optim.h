@@ -202,4 +202,17 @@ class Average {
   double decay_;
 };
 
+// Of ranks that step by themselves (distributed::Parallel::average_every): the mean of their weights, on all of them.
+// With block momentum (CNTK's blockwise model update filtering) an average goes on in the direction of those before.
+class RankAverage {
+ public:
+  RankAverage(const std::vector<Variable>& variables, double block_momentum = 0);
+  void operator()();                    // all ranks together, between steps; nothing in a world of one
+  std::vector<Variable> state() const;  // to be saved, where there is momentum
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
 }  // namespace varve::optim

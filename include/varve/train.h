@@ -53,6 +53,7 @@ struct History {
   int signal = 0;               // which: SIGINT (Ctrl-C), SIGTERM or SIGHUP
   std::string stopped;          // why it ended before the last epoch; empty when it did not
   std::string run;              // the folder
+  std::int64_t most_ahead = 0;  // steps that a rank was before the slowest (Parallel::staleness)
 };
 
 // ---- callbacks

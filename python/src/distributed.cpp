@@ -67,6 +67,17 @@ void bind_sharded(nb::module_& m) {
   m.def("part_of", &dist::part_of, "variable"_a,
         "What this rank keeps of a variable; itself, where it is not sharded.\n\n>>> "
         "distributed.part_of(vv.Variable([1.0])).tolist()\n[1.0]");
+  m.def(
+      "variable_of_each_rank",
+      [](const std::string& name, nb::handle own) {
+        const Tensor value = to_tensor(own);
+        return unlocked([&] { return dist::variable_of_each_rank(name, value); });
+      },
+      "name"_a, "own"_a, nb::sig("def variable_of_each_rank(name: str, own: TensorLike) -> Variable"),
+      "A variable of which each rank has a value of its own; read as [ranks, ...].\n\n"
+      ">>> distributed.variable_of_each_rank('lost', vv.zeros(2)).shape\n(1, 2)");
+  m.def("is_of_each_rank", &dist::is_of_each_rank, "variable"_a,
+        "Whether each rank has a value of its own.\n\n>>> distributed.is_of_each_rank(vv.Variable([1.0]))\nFalse");
   op(m, "own_part", dist::own_part, R"(The part of a whole value that this rank would keep.
 
 >>> distributed.own_part(vv.tensor([[1.0, 2.0]])).tolist()
@@ -87,6 +98,27 @@ void bind_sharded(nb::module_& m) {
 >>> distributed.scatter_gradients(vv.tensor([1.0, 2.0])).tolist()
 [1.0, 2.0])",
      "flat"_a);
+}
+
+void bind_alone(nb::module_& m) {
+  struct AloneBlock {
+    std::unique_ptr<dist::Alone> alone;
+  };
+  nb::class_<AloneBlock>(m, "Alone", R"(While one is entered, what this thread records is this rank's alone.
+
+>>> with distributed.Alone(): distributed.size()
+1)")
+      .def(nb::init<>())
+      .def(
+          "__enter__",
+          [](AloneBlock& block) -> AloneBlock& {
+            block.alone = std::make_unique<dist::Alone>();
+            return block;
+          },
+          nb::rv_policy::reference)
+      .def(
+          "__exit__", [](AloneBlock& block, nb::handle, nb::handle, nb::handle) { block.alone.reset(); },
+          "kind"_a.none(), "error"_a.none(), "traceback"_a.none());
 }
 
 void bind_parallel(nb::module_& m) {
@@ -155,6 +187,7 @@ True)")
 void bind_distributed(nb::module_& m) {
   bind_collectives(m);
   bind_sharded(m);
+  bind_alone(m);
   bind_parallel(m);
   m.def("rank", &dist::rank, "This process among those of the job: 0 to size() - 1.\n\n>>> distributed.rank()\n0");
   m.def("size", &dist::size, "How many processes train together; 1: this one alone.\n\n>>> distributed.size()\n1");
@@ -175,6 +208,15 @@ void bind_distributed(nb::module_& m) {
       "gradients"_a, nb::sig("def mean_gradients(gradients: Sequence[TensorLike]) -> list[Tensor]"),
       "Gradients averaged over ranks, as a bound optimiser does by itself.\n\n"
       ">>> [g.tolist() for g in distributed.mean_gradients([vv.tensor([1.0])])]\n[[1.0]]");
+  m.def(
+      "gather_gradients",
+      [](nb::handle values) {
+        const std::vector<Tensor> all = to_tensors(values);
+        return unlocked([&] { return dist::gather_gradients(all); });
+      },
+      "values"_a, nb::sig("def gather_gradients(values: Sequence[TensorLike]) -> list[Tensor]"),
+      "What gradients were made into, of each rank as a row.\n\n"
+      ">>> [g.tolist() for g in distributed.gather_gradients([vv.tensor([1.0])])]\n[[[1.0]]]");
   m.def(
       "send",
       [](nb::handle x, int to, int tag) {
@@ -197,6 +239,18 @@ void bind_distributed(nb::module_& m) {
       "A message from another rank, of this shape and type.\n\n"
       ">>> try:\n...     distributed.recv((2,), source=1)\n... except vv.Error as error:\n...     print(\"another "
       "rank\" in "
+      "str(error))\nTrue");
+  m.def(
+      "recv_any",
+      [](nb::handle shape, int tag, nb::handle dtype) {
+        const TensorType type{to_dtype(dtype), to_shape(shape)};
+        dist::Received received = unlocked([&] { return dist::recv_any(type, tag); });
+        return std::pair(received.value, received.from);
+      },
+      "shape"_a, "tag"_a = 0, "dtype"_a = f32,
+      nb::sig("def recv_any(shape: Sequence[int], tag: int = 0, dtype: DTypeLike = f32) -> tuple[Tensor, int]"),
+      "A message from whoever sends first, and who that was.\n\n"
+      ">>> try:\n...     distributed.recv_any((2,))\n... except vv.Error as error:\n...     print(\"one rank\" in "
       "str(error))\nTrue");
   m.def(
       "rank_barrier", [] { unlocked([] { dist::rank_barrier(); }); },

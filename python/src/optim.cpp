@@ -226,6 +226,26 @@ void bind_optim(nb::module_& m) {
           "Exchanges parameters and averages; again to go back.\n\n>>> optim.Average([vv.Variable([0.0])]).swap()")
       .def("state", &optim::Average::state, nb::sig("def state(self) -> list[Variable]"),
            "The averages, to keep.\n\n>>> len(optim.Average([vv.Variable([0.0])]).state())\n1");
+  nb::class_<optim::RankAverage>(m, "RankAverage", R"(The mean of the weights of ranks that step by themselves.
+
+>>> w = vv.Variable([1.0])
+>>> average = optim.RankAverage([w]); average()
+>>> w.tolist()
+[1.0])")
+      .def(
+          "__init__",
+          [](optim::RankAverage* self, nb::handle variables, double block_momentum) {
+            const std::vector<Variable> all = to_variables(variables, {"RankAverage", "variables", false});
+            const Unlocked meanwhile;
+            new (self) optim::RankAverage(all, block_momentum);
+          },
+          "variables"_a.none(), "block_momentum"_a = 0.0,
+          nb::sig("def __init__(self, variables: Sequence[Variable], block_momentum: float = 0.0) -> None"))
+      .def(
+          "__call__", [](optim::RankAverage& a) { unlocked([&] { a(); }); },
+          "All ranks together, between steps.\n\n>>> optim.RankAverage([vv.Variable([0.0])])()")
+      .def("state", &optim::RankAverage::state, nb::sig("def state(self) -> list[Variable]"),
+           "What block momentum keeps.\n\n>>> optim.RankAverage([vv.Variable([0.0])]).state()\n[]");
   m.def("_own_optimizer", [](const std::string& name, std::vector<std::string> state,
                              std::function<std::vector<Tensor>(const Tensor&, const Tensor&, const std::vector<Tensor>&,
                                                                const Tensor&, const Tensor&)>

@@ -408,6 +408,8 @@ void bind_train(nb::module_& m) {
           "A dict for each epoch: loss, accuracy, val_loss …")
       .def_ro("monitor", &History::monitor, "The value that decides which epoch was best.")
       .def_ro("best_epoch", &History::best_epoch, "From 1; 0: none yet.")
+      .def_ro("most_ahead", &History::most_ahead,
+              "Steps that a worker was before the slowest, with a parameter server.")
       .def_ro("best", &History::best)
       .def_ro("seconds", &History::seconds)
       .def_ro("peak_bytes", &History::peak_bytes, "Of a training step, planned.")

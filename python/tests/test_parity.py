@@ -72,7 +72,7 @@ REASONS = {
     "varve::Positions": _RULES, "varve::ResultType": _LITERAL, "varve::OpRecord": _RULES, "varve::Elementwise": "arguments of vv.elementwise",
     "varve::Padding": "a number or a pair", "varve::BatchNorm": _FLAT, "varve::ScanStep": _FLAT, "varve::ScanResult": _FLAT,
     "varve::RecurrentWeights": "a tuple for each layer", "varve::RecurrentResult": _FLAT, "varve::Reduction": _LITERAL,
-    "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
+    "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::Received": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
     "varve::data::share_of": "a DataLoader reads its rank's share", "varve::data::BatchShare": "a DataLoader reads its rank's share",
     "varve::data::batch_share": "a DataLoader reads its rank's share",
     "varve::Updated": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,

@@ -13,7 +13,8 @@ ELSEWHERE = {
     "random_bits": "uniform", "lstm": "nn.LSTM", "gru": "nn.GRU", "rnn": "nn.RNN", "barrier": "checkpoint",
     "with_gradient": "custom_vjp", "input": "an argument", "constant": "a value", "max_pool2d_gather": "a gradient",
     **{name: "distributed" for name in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "all_to_all", "rank_broadcast", "send", "recv",
-                                        "rank_barrier", "all_sum_begin", "all_sum_end")},
+                                        "rank_barrier", "all_sum_begin", "all_sum_end", "all_gather_begin", "all_gather_end",
+                                        "one_bit", "one_bit_sum", "top_entries")},
 }  # fmt: skip
 
 

@@ -13,18 +13,18 @@ from __future__ import annotations
 import sys
 
 from ._core import (
-    Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, all_to_all, broadcast, broadcast_variables,
-    check_processors, check_ranks, compression_by_name, engine, gather_text, half, is_sharded, join, last_words, launch,
-    local_rank, local_size, mean_gradients, note, one_bit, own_part, part_of, power_sgd, rank, rank_barrier, recv,
-    scatter_gradients, send, shard, size, sum_scatter, top_k, unshard, whole_of, wire_time,
+    Alone, Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, all_to_all, broadcast, broadcast_variables,
+    check_processors, check_ranks, compression_by_name, engine, gather_gradients, gather_text, half, is_of_each_rank, is_sharded, join, last_words, launch,
+    local_rank, local_size, mean_gradients, note, one_bit, own_part, part_of, power_sgd, rank, rank_barrier, recv, recv_any,
+    scatter_gradients, send, shard, size, sum_scatter, top_k, unshard, variable_of_each_rank, whole_of, wire_time,
 )  # fmt: skip
 
 __all__ = [
-    "Compression", "Parallel", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "all_to_all", "broadcast",
-    "broadcast_variables", "check_processors", "check_ranks", "compression_by_name", "engine", "gather_text", "half",
+    "Alone", "Compression", "Parallel", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "all_to_all", "broadcast",
+    "broadcast_variables", "check_processors", "check_ranks", "compression_by_name", "engine", "gather_gradients", "gather_text", "half", "is_of_each_rank",
     "is_sharded", "join", "last_words", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit", "own_part",
-    "part_of", "power_sgd", "rank", "rank_barrier", "recv", "scatter_gradients", "send", "shard", "size", "sum_scatter",
-    "top_k", "unshard", "whole_of", "wire_time",
+    "part_of", "power_sgd", "rank", "rank_barrier", "recv", "recv_any", "scatter_gradients", "send", "shard", "size", "sum_scatter",
+    "top_k", "unshard", "variable_of_each_rank", "whole_of", "wire_time",
 ]  # fmt: skip
 
 

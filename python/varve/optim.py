@@ -16,7 +16,7 @@ Of your own: `optim.own(update)` is an optimiser, `optim.Schedule("name", factor
 from __future__ import annotations
 
 from . import _core
-from ._core import Average, BoundOptimizer, Optimizer, Schedule
+from ._core import Average, BoundOptimizer, Optimizer, RankAverage, Schedule
 from ._tables import *
 
 from . import _tables
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, Callable, List, Sequence
 
-__all__ = ["Average", "BoundOptimizer", "Optimizer", "Schedule", "milestones", "own"]
+__all__ = ["Average", "BoundOptimizer", "Optimizer", "RankAverage", "Schedule", "milestones", "own"]
 __all__ += _tables.__all__
 
 

@@ -5,6 +5,7 @@
 
 #include "backend/communicator.h"
 #include "base/convert.h"
+#include "base/ranks.h"
 #include "base/text.h"
 #include "base/threads.h"
 
@@ -35,10 +36,44 @@ void copy_or_convert(const void* from, DType from_type, void* to, DType to_type,
   });
 }
 
+bool is_narrow_float(DType dtype) { return dtype == bf16 || dtype == f16; }
+
+// Sums of bf16 or f16, which travel as they are and are added in f32: each rank adds one part of the values, and all
+// gather the parts. By the communication thread, whose buffers are kept.
+void sum_narrow(Communicator& all, void* data, std::size_t count, DType dtype) {
+  thread_local std::vector<std::byte> sent, received;
+  thread_local std::vector<float> sum, next;
+  const auto ranks = static_cast<std::size_t>(all.size());
+  const std::size_t part = (count + ranks - 1) / ranks, bytes = part * size_of(dtype);
+  sent.resize(ranks * bytes);
+  received.resize(ranks * bytes);
+  sum.resize(part);
+  next.resize(part);
+  std::memcpy(sent.data(), data, count * size_of(dtype));
+  std::memset(sent.data() + count * size_of(dtype), 0, ranks * bytes - count * size_of(dtype));
+  all.all_to_all(sent.data(), received.data(), bytes);
+  copy_or_convert(received.data(), dtype, sum.data(), f32, part);
+  for (std::size_t r = 1; r < ranks; ++r) {
+    copy_or_convert(received.data() + r * bytes, dtype, next.data(), f32, part);
+#pragma omp simd
+    for (std::size_t i = 0; i < part; ++i) sum[i] += next[i];
+  }
+  copy_or_convert(sum.data(), f32, sent.data(), dtype, part);
+  all.all_gather(sent.data(), received.data(), bytes);
+  std::memcpy(data, received.data(), count * size_of(dtype));
+}
+
+void sum_over_ranks(Communicator& all, void* data, std::size_t count, DType dtype) {
+  if (is_narrow_float(dtype))
+    sum_narrow(all, data, count, dtype);
+  else
+    all.all_reduce(data, count, dtype, Combine::sum);
+}
+
 // One value in, one out, through a buffer of the wire's type: the output's own where that will do.
 using Call = void (*)(Communicator&, void* data, std::size_t count, DType dtype);
-Prepared in_place_collective(const Task& task, Call call) {
-  const DType dtype = task.dtype_in(), wire = wire_type(dtype);
+Prepared in_place_collective(const Task& task, DType wire, Call call) {
+  const DType dtype = task.dtype_in();
   const std::size_t count = count_of(task.in[0].type);
   const bool widens = wire != dtype;
   return prepared(
@@ -52,19 +87,20 @@ Prepared in_place_collective(const Task& task, Call call) {
 }
 
 Prepared all_sum(const Task& task) {
-  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
-    all.all_reduce(data, count, dtype, Combine::sum);
-  });
+  const DType dtype = task.dtype_in();
+  return in_place_collective(task, is_narrow_float(dtype) ? dtype : wire_type(dtype), sum_over_ranks);
 }
 Prepared all_max(const Task& task) {
-  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
-    all.all_reduce(data, count, dtype, Combine::max);
-  });
+  return in_place_collective(task, wire_type(task.dtype_in()),
+                             [](Communicator& all, void* data, std::size_t count, DType dtype) {
+                               all.all_reduce(data, count, dtype, Combine::max);
+                             });
 }
 Prepared all_min(const Task& task) {
-  return in_place_collective(task, [](Communicator& all, void* data, std::size_t count, DType dtype) {
-    all.all_reduce(data, count, dtype, Combine::min);
-  });
+  return in_place_collective(task, wire_type(task.dtype_in()),
+                             [](Communicator& all, void* data, std::size_t count, DType dtype) {
+                               all.all_reduce(data, count, dtype, Combine::min);
+                             });
 }
 
 Prepared all_gather(const Task& task) {
@@ -156,7 +192,7 @@ Prepared all_sum_begin(const Task& task) {
     }
     void* data = args.out[0];
     *static_cast<std::int64_t*>(args.out[1]) = static_cast<std::int64_t>(
-        Communication::get().post([=](Communicator& all) { all.all_reduce(data, count, wire, Combine::sum); }));
+        Communication::get().post([=](Communicator& all) { sum_over_ranks(all, data, count, wire); }));
   });
 }
 
@@ -165,6 +201,42 @@ Prepared all_sum_end(const Task& task) {
   return prepared([=](const RunArgs& args) {
     Communication::get().wait(static_cast<Communication::Ticket>(*static_cast<const std::int64_t*>(args.in[1])));
     if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+  });
+}
+
+// Values of any types, one after the other in bytes. Outputs: those of every rank, and the number of the work.
+Prepared all_gather_begin(const Task& task) {
+  std::vector<std::size_t> sizes;
+  for (const Port& in : task.in) sizes.push_back(in.type.bytes());
+  const auto bytes = static_cast<std::size_t>(task.shape_out()[1]);
+  return prepared([=](const RunArgs& args) {
+    auto* const out = static_cast<std::byte*>(args.out[0]);
+    std::byte* const own = out + bytes * static_cast<std::size_t>(rank_place().rank);
+    std::byte* to = own;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i]) std::memcpy(to, args.in[i], sizes[i]);
+      to += sizes[i];
+    }
+    *static_cast<std::int64_t*>(args.out[1]) = static_cast<std::int64_t>(
+        Communication::get().post([=](Communicator& all) { all.all_gather(own, out, bytes); }));
+  });
+}
+
+// Each value's rows, one of each rank.
+Prepared all_gather_end(const Task& task) {
+  const std::size_t ranks = static_cast<std::size_t>(task.shape_in()[0]);
+  const std::size_t bytes = static_cast<std::size_t>(task.shape_in()[1]);
+  std::vector<std::size_t> sizes;
+  for (const Port& out : task.out) sizes.push_back(out.type.bytes() / ranks);
+  return prepared([=](const RunArgs& args) {
+    Communication::get().wait(static_cast<Communication::Ticket>(*static_cast<const std::int64_t*>(args.in[1])));
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const auto* from = static_cast<const std::byte*>(args.in[0]) + r * bytes;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i]) std::memcpy(static_cast<std::byte*>(args.out[i]) + r * sizes[i], from, sizes[i]);
+        from += sizes[i];
+      }
+    }
   });
 }
 
@@ -182,6 +254,8 @@ const std::map<std::string, Maker>& makers() {
       {"rank_barrier", rank_barrier},
       {"all_sum_begin", all_sum_begin},
       {"all_sum_end", all_sum_end},
+      {"all_gather_begin", all_gather_begin},
+      {"all_gather_end", all_gather_end},
   };
   return map;
 }

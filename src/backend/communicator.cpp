@@ -55,6 +55,7 @@ class Counted final : public Communicator {
   void broadcast(void* data, std::size_t bytes, int root) override { counted().broadcast(data, bytes, root); }
   void send(const void* data, std::size_t bytes, int to, int tag) override { engine_->send(data, bytes, to, tag); }
   void receive(void* data, std::size_t bytes, int from, int tag) override { engine_->receive(data, bytes, from, tag); }
+  int receive_any(void* data, std::size_t bytes, int tag) override { return engine_->receive_any(data, bytes, tag); }
   void barrier() override { counted().barrier(); }
   void abort() override { engine_->abort(); }
   double sent_bytes() const override { return engine_->sent_bytes(); }

@@ -38,6 +38,7 @@ class Communicator {
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void send(const void* data, std::size_t bytes, int to, int tag) = 0;
   virtual void receive(void* data, std::size_t bytes, int from, int tag) = 0;
+  virtual int receive_any(void* data, std::size_t bytes, int tag) = 0;  // from whoever is first: who it was
   virtual void barrier() = 0;
   virtual void abort() = 0;  // from any thread: calls that wait end with an Error, and so do all later ones
   virtual double sent_bytes() const { return 0; }  // to the other ranks since the start, by this one; from any thread

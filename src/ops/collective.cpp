@@ -185,6 +185,48 @@ const OpDef end_op = define({.name = "all_sum_end",
                              .timing = Timing::late,
                              .in_place = {{0, 0}}});
 
+// The values of a rank in bytes, one after the other.
+const OpDef gather_begin_op = define({.name = "all_gather_begin",
+                                      .doc = "Values of any types on their way to all ranks, and a ticket.",
+                                      .family = "collective",
+                                      .arity = -1,
+                                      .shape =
+                                          [](const Call& call) {
+                                            std::int64_t bytes = 0;
+                                            for (const TensorType& in : call.in)
+                                              bytes += static_cast<std::int64_t>(in.bytes());
+                                            return std::vector<TensorType>{{u8, {ranks_of(call), bytes}}, {i64, {}}};
+                                          },
+                                      .cost = wire_cost,
+                                      .differentiable = false,
+                                      .pure = false,
+                                      .timing = Timing::early});
+
+std::vector<TensorType> gather_end_shape(const Call& call) {
+  if (call.in[1] != TensorType{i64, {}} || call.in[0].dtype != u8 || call.in[0].shape.rank() != 2)
+    throw Error("all_gather_end: expected the bytes of all ranks and their ticket, an i64 scalar.");
+  const std::int64_t ranks = call.in[0].shape[0];
+  std::vector<TensorType> out;
+  std::int64_t bytes = 0;
+  const Ints &counts = call.attrs.ints("counts"), &types = call.attrs.ints("types");
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    out.push_back({static_cast<DType>(types.at(i)), {ranks, counts[i]}});
+    bytes += static_cast<std::int64_t>(out.back().bytes()) / ranks;
+  }
+  if (bytes != call.in[0].shape[1]) throw Error("all_gather_end: expected as many bytes as were begun with.");
+  return out;
+}
+
+const OpDef gather_end_op = define({.name = "all_gather_end",
+                                    .doc = "The values that were begun with this ticket: a row of each rank.",
+                                    .family = "collective",
+                                    .arity = 2,
+                                    .shape = gather_end_shape,
+                                    .cost = costs_nothing,
+                                    .differentiable = false,
+                                    .pure = false,
+                                    .timing = Timing::late});
+
 // ---- messages: each takes and gives the token, a variable that orders them and keeps them alive
 
 const TensorType kToken{f32, {}};
@@ -236,7 +278,9 @@ const OpDef rank_barrier_op = define({.name = "rank_barrier",
                                       .differentiable = false,
                                       .pure = false});
 
-Attrs whole_world() { return {{"ranks", std::int64_t{rank_place().size}}}; }
+thread_local int alone = 0;
+
+Attrs whole_world() { return {{"ranks", std::int64_t{distributed::size()}}}; }
 
 Tensor along(const Tensor& x, std::int64_t axis, const char* op, Tensor (*collective)(const Tensor&)) {
   if (x.rank() == 0) return collective(x);
@@ -275,9 +319,10 @@ int checked_tag(const char* op, int tag) {
 }  // namespace
 
 std::vector<const OpRecord*> collective_ops() {
-  return {&all_sum_op.record(),     &all_max_op.record(),      &all_min_op.record(),   &all_gather_op.record(),
-          &sum_scatter_op.record(), &all_to_all_op.record(),   &broadcast_op.record(), &send_op.record(),
-          &recv_op.record(),        &rank_barrier_op.record(), &begin_op.record(),     &end_op.record()};
+  return {&all_sum_op.record(),      &all_max_op.record(),      &all_min_op.record(),   &all_gather_op.record(),
+          &sum_scatter_op.record(),  &all_to_all_op.record(),   &broadcast_op.record(), &send_op.record(),
+          &recv_op.record(),         &rank_barrier_op.record(), &begin_op.record(),     &end_op.record(),
+          &gather_begin_op.record(), &gather_end_op.record()};
 }
 
 namespace distributed {
@@ -292,6 +337,16 @@ std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients) {
   for (const Tensor& gradient : gradients)
     means.push_back(record(all_sum_op.record(), {gradient}, attrs)[0] * (1.0 / size()));
   return means;
+}
+std::vector<Tensor> gather_gradients(const std::vector<Tensor>& values) {
+  Attrs attrs = whole_world();
+  attrs.set("bucket", true);
+  std::vector<Tensor> rows;
+  for (const Tensor& value : values) {
+    const Tensor flat = value.reshape({value.numel()});
+    rows.push_back(record(all_gather_op.record(), {flat}, attrs)[0].reshape({std::int64_t{size()}, value.numel()}));
+  }
+  return rows;
 }
 Tensor all_max(const Tensor& x) { return record(all_max_op.record(), {x}, whole_world())[0]; }
 Tensor all_min(const Tensor& x) { return record(all_min_op.record(), {x}, whole_world())[0]; }
@@ -336,7 +391,9 @@ Tensor recv(const TensorType& type, int from, int tag) {
 void rank_barrier() { set_token(record(rank_barrier_op.record(), {token().value()}, whole_world())[0]); }
 
 int rank() { return rank_place().rank; }
-int size() { return rank_place().size; }
+int size() { return alone > 0 ? 1 : rank_place().size; }
+Alone::Alone() { ++alone; }
+Alone::~Alone() { --alone; }
 int local_rank() { return rank_place().local_rank; }
 int local_size() { return rank_place().local_size; }
 

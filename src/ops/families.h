@@ -28,5 +28,6 @@ std::vector<const OpRecord*> loss_ops();
 std::vector<const OpRecord*> random_ops();
 std::vector<const OpRecord*> optimizer_ops();
 std::vector<const OpRecord*> collective_ops();
+std::vector<const OpRecord*> compression_ops();
 
 }  // namespace varve

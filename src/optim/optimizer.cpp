@@ -1,6 +1,7 @@
 // An optimiser bound to parameters: clipping, groups, the rule, the assignments.
 #include <cmath>
 
+#include "optim/compressed.h"
 #include "optim/named.h"
 #include "optim/sharded.h"
 #include "varve/distributed.h"
@@ -54,6 +55,7 @@ struct Bound::State {
   std::vector<Variable> parameters;
   std::vector<Member> members;
   Variable rate, step;
+  std::shared_ptr<Compressor> compressor = nullptr;  // among ranks, where gradients are compressed
 
   // Each rank updates its part of every parameter, and keeps that part of the moments.
   bool sharded() const { return distributed::size() > 1 && (parallel.shard_optimizer || parallel.shard_parameters); }
@@ -129,6 +131,8 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
     if (state->sharded()) distributed::shard(member.state);
     state->members.push_back(std::move(member));
   }
+  if (distributed::size() > 1 && parallel.compress.name != "none")
+    state->compressor = std::make_shared<Compressor>(parallel.compress, parameters);
   Bound bound;
   bound.state_ = std::move(state);
   return bound;
@@ -158,6 +162,8 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
 // Over ranks.
 std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients) const {
   const std::vector<Tensor> own = checked(gradients);
+  if (parallel.average_every > 0 || parallel.staleness >= 0) return own;  // ranks step by themselves
+  if (compressor) return compressor->means(own);
   return sharded() ? scatter_means(own) : distributed::mean_gradients(own);
 }
 
@@ -249,6 +255,8 @@ std::vector<Variable> Bound::state() const {
   std::vector<Variable> all;
   const State& state = bound(state_);
   for (const Member& member : state.members) all.insert(all.end(), member.state.begin(), member.state.end());
+  if (state.compressor)
+    for (const Variable& kept : state.compressor->state()) all.push_back(kept);
   all.push_back(state.step);
   all.push_back(state.rate);
   return all;

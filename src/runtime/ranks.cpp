@@ -242,6 +242,15 @@ void note(const std::string& key, const std::string& value) {
   if (size() > 1) ranks().note(key, value);
 }
 
+Received recv_any(const TensorType& type, int tag) {
+  if (tracing()) throw Error("recv_any: who sends first is not known to a compiled function; call it between steps.");
+  if (size() == 1) throw Error("recv_any: this is a world of one rank: nobody sends.");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(type.bytes()));
+  int from = 0;
+  ranks().run([&](backend::Communicator& world) { from = world.receive_any(bytes.data(), bytes.size(), tag); });
+  return {detail::from_bytes(bytes.data(), type), from};
+}
+
 void broadcast_variables(const std::vector<Variable>& variables, int root) {
   if (size() == 1) return;
   for (const Variable& each : variables) {

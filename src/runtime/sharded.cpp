@@ -47,9 +47,9 @@ void shard(const std::vector<Variable>& variables) {
     const Tensor own = own_part(variable.value());
     if (!tracing()) own.eval();
     const Shape shape = state.type.shape;
-    auto form =
-        std::make_shared<const Form>(Form{Variable(state.name, own, state.trainable),
-                                          [shape](const Tensor& kept) { return gathered(kept, shape); }, own_part});
+    auto form = std::make_shared<const Form>(Form{Variable(state.name, own, state.trainable),
+                                                  [shape](const Tensor& kept) { return gathered(kept, shape); },
+                                                  own_part, false});
     Tensor before;  // given back after the mutex
     const std::lock_guard lock(state.mutex);
     before = std::exchange(state.held, Tensor());
@@ -57,6 +57,26 @@ void shard(const std::vector<Variable>& variables) {
     state.layout = nullptr;
     state.form = std::move(form);
   }
+}
+
+Variable variable_of_each_rank(const std::string& name, const Tensor& own) {
+  Shape shape = own.shape(), all{size()};
+  for (const std::int64_t length : shape) all.push_back(length);
+  if (size() == 1) return Variable(name, own.reshape(all), false);
+  Variable variable(name, own, false);
+  Variable::State& state = *variable.state();
+  state.type.shape = all;
+  state.held = Tensor();
+  state.form = std::make_shared<const Form>(Form{Variable(name, own, false),
+                                                 [all](const Tensor& kept) {
+                                                   return all_gather(kept.reshape({1, -1})).reshape(all);
+                                                 },
+                                                 [shape](const Tensor& whole) {
+                                                   const std::int64_t r = rank();
+                                                   return whole.slice({{r, r + 1}}).reshape(shape);
+                                                 },
+                                                 true});
+  return variable;
 }
 
 void unshard(const std::vector<Variable>& variables) {
@@ -68,6 +88,8 @@ void unshard(const std::vector<Variable>& variables) {
     Variable(variable).assign(whole);
   }
 }
+
+bool is_of_each_rank(const Variable& variable) { return is_sharded(variable) && variable.state()->form->of_each_rank; }
 
 bool is_sharded(const Variable& variable) { return variable.state() && variable.state()->form != nullptr; }
 

@@ -19,6 +19,7 @@ struct Form {
   Variable kept;
   std::function<Tensor(const Tensor& kept)> whole;
   std::function<Tensor(const Tensor& whole)> part;
+  bool of_each_rank = false;  // each rank's value is its own, not a part of one
 };
 
 struct Variable::State {

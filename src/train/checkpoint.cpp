@@ -152,22 +152,44 @@ void save_checkpoint(const std::string& path, const std::vector<Kept>& variables
   save_safetensors(path, content);
 }
 
+namespace {
+
+// What another number of ranks had, each its own: the sum is what counts, and is shared evenly.
+Tensor shared_evenly(const Tensor& saved, const TensorType& type) {
+  const Tensor one = sum(saved, {.axes = Axes{0}, .keep = true}) * (1.0 / static_cast<double>(type.shape[0]));
+  return broadcast_to(one, type.shape).eval();
+}
+
+bool is_of_other_ranks(const TensorType& saved, const TensorType& now) {
+  TensorType same = saved;
+  if (saved == now || saved.shape.rank() == 0 || now.shape.rank() != saved.shape.rank()) return false;
+  same.shape[0] = now.shape[0];
+  return same == now;
+}
+
+}  // namespace
+
 Position load_checkpoint(const std::string& path, const std::vector<Kept>& variables, std::vector<Tensor>* values) {
   const Safetensors content = load_safetensors(path);
   Position position = parse_manifest(content.metadata, path);
-  std::vector<const Tensor*> found;
+  std::vector<Tensor> found;
   for (const Kept& kept : variables) {
     const Tensor* tensor = content.find(kept.name);
+    const TensorType type = kept.variable.type();
+    if (distributed::is_of_each_rank(kept.variable) && (tensor == nullptr || is_of_other_ranks(tensor->type(), type))) {
+      found.push_back(tensor ? shared_evenly(*tensor, type) : zeros(type.shape, type.dtype));
+      continue;
+    }
     if (tensor == nullptr)
       throw Error(path + ": lacks \"" + kept.name + "\": the network or the optimiser is not the one that was saved.");
     if (tensor->type() != kept.variable.type())
       throw Error(path + ": \"" + kept.name + "\" is " + tensor->type().str() + ", but this run needs " +
                   kept.variable.type().str() + ".");
-    found.push_back(tensor);
+    found.push_back(*tensor);
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (values) values->push_back(*found[i]);
-    if (!values || !distributed::is_sharded(variables[i].variable)) Variable(variables[i].variable).assign(*found[i]);
+    if (values) values->push_back(found[i]);
+    if (!values || !distributed::is_sharded(variables[i].variable)) Variable(variables[i].variable).assign(found[i]);
   }
   return position;
 }

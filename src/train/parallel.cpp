@@ -119,10 +119,11 @@ void check_parallel(const std::string& where, const Parallel& p) {
     wrong(
         "with shards, batch norm goes by a shard's statistics, which are the same for any number of ranks: leave "
         "sync_batch_norm out.");
-  if (p.check_every > 0 && (p.average_every > 0 || p.staleness >= 0))
-    wrong(
-        "check_every compares the ranks' weights, which differ between the averages of an asynchronous training: "
-        "leave it out.");
+  const std::string alone = p.average_every > 0 ? "average_every" : p.staleness >= 0 ? "staleness" : "";
+  if (!alone.empty() && p.sync_batch_norm)
+    wrong(alone + ": ranks step by themselves, and have no statistics of the whole batch: leave sync_batch_norm out.");
+  if (!alone.empty() && p.check_every > 0)
+    wrong(alone + ": ranks step by themselves, and their weights differ: leave check_every out.");
   if (p.block_momentum > 0 && p.average_every == 0) wrong("block_momentum is of averages: set average_every too.");
 }
 

@@ -12,6 +12,8 @@ TrainStep::TrainStep(Parts parts)
              parts_.held, {.name = "train", .tf32 = parts_.precision.tf32}),
       apply_(compile(
           [this] {
+            std::optional<distributed::Alone> alone;
+            if (parts_.alone) alone.emplace();
             std::vector<Tensor> means;
             for (Variable& sum : sums_) {
               means.push_back(sum.value() / count_);
@@ -26,7 +28,7 @@ TrainStep::TrainStep(Parts parts)
     make_shards();
   else if (distributed::size() > 1)
     share_ = Variable("share", ones({5}), false);
-  if (parts_.accumulate == 1) return;
+  if (!keeps_gradients()) return;
   for (const Variable& parameter : parts_.optimizer.parameters())
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
   count_ = Variable("accumulated", zeros({}), false);
@@ -48,7 +50,7 @@ void TrainStep::take_part(const Share& share) {
   if (!share_.state()) return;
   // The mean over ranks is then the mean over samples, whatever the ranks' shares.
   const auto weight =
-      static_cast<float>(distributed::size() * static_cast<double>(share.samples) / static_cast<double>(share.of));
+      static_cast<float>(parts_.sharers * static_cast<double>(share.samples) / static_cast<double>(share.of));
   share_.assign(tensor({weight, share.samples > 0 ? 1.f : 0.f, share.ends ? 1.f : 0.f, share.stops ? 1.f : 0.f,
                         share.saves ? 1.f : 0.f}));
 }
@@ -86,7 +88,9 @@ void TrainStep::update(const std::vector<Tensor>& gradients) {
 }
 
 void TrainStep::use(const std::vector<Tensor>& gradients) {
-  if (parts_.accumulate == 1) return update(gradients);
+  std::optional<distributed::Alone> alone;
+  if (parts_.alone) alone.emplace();
+  if (!keeps_gradients()) return update(gradients);
   for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(sums_[i] + cast(gradients[i], sums_[i].type().dtype));
   count_.assign(count_ + 1);
 }
@@ -94,6 +98,8 @@ void TrainStep::use(const std::vector<Tensor>& gradients) {
 // Of the weighted loss; what is measured is not weighted.
 ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const Tensor& weight) {
   const nn::Precision precision(parts_.precision.dtype);
+  std::optional<distributed::Alone> alone;
+  if (parts_.alone) alone.emplace();
   std::optional<nn::Watch> watch;
   if (parts_.check_layers)
     watch.emplace([](const nn::Watch::Call& call) {
@@ -119,7 +125,7 @@ std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
   std::optional<nn::SyncBatchNorm> sync;
   if (parts_.sync_batch_norm && share_.state()) sync.emplace(share(1));
   ShardStep::Computed own = computed(x, y, share_.state() ? share(0) : Tensor{});
-  if (share_.state()) own.measured = measured_by_all(own.measured);
+  if (share_.state() && !parts_.alone) own.measured = measured_by_all(own.measured);
   use(own.gradients);
   return own.measured;
 }
@@ -135,6 +141,13 @@ std::vector<Tensor> TrainStep::record_whole() {
   return all.measured;
 }
 
+void TrainStep::count_gradients() { count_.assign((count_.value() + 1).eval()); }
+
+void TrainStep::forget_gradients() {
+  for (Variable& sum : sums_) sum.assign(zeros(sum.shape(), sum.type().dtype).eval());
+  count_.assign(zeros({}).eval());
+}
+
 std::vector<Tensor> TrainStep::operator()(const Tensor& x, const Tensor& y, bool apply) {
   std::vector<Tensor> measured;
   if (shards_) {
@@ -145,7 +158,7 @@ std::vector<Tensor> TrainStep::operator()(const Tensor& x, const Tensor& y, bool
   } else {
     measured = batch_(x, y);
   }
-  if (apply && parts_.accumulate > 1) apply_();
+  if (apply && keeps_gradients()) apply_();
   return measured;
 }
 

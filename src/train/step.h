@@ -29,7 +29,10 @@ class TrainStep {
     TargetUnit unit = {};
     bool sync_batch_norm = false;
     std::int64_t shards = 0;
-    data::Batch spare = {};  // with shards: one sample, the same on every rank
+    data::Batch spare = {};        // with shards: one sample, the same on every rank
+    bool alone = false;            // among ranks that step by themselves
+    bool keeps_gradients = false;  // they are applied by somebody else: gradients(), apply()
+    int sharers = 1;               // ranks that share a batch
   };
   explicit TrainStep(Parts parts);
   TrainStep(const TrainStep&) = delete;
@@ -51,6 +54,11 @@ class TrainStep {
   // The loss and the sums of the metrics; of held data, x are the numbers of samples. `apply`: this batch completes a
   // step (always, unless accumulating).
   std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
+  // What batches have left to be applied, and of how many it is.
+  std::vector<Variable>& gradients() { return sums_; }
+  void count_gradients();
+  void forget_gradients();
+  void apply() { apply_(); }
   std::int64_t peak_bytes(const Tensor& x, const Tensor& y);
 
  private:
@@ -61,6 +69,7 @@ class TrainStep {
   void make_shards();
   void update(const std::vector<Tensor>& gradients);
   void use(const std::vector<Tensor>& gradients);  // to update, or to accumulate them
+  bool keeps_gradients() const { return parts_.accumulate > 1 || parts_.keeps_gradients; }
   std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
 
   Parts parts_;

@@ -48,6 +48,8 @@ void check(const FitOptions& o, const data::Dataset& train) {
   if (!(o.validation_share >= 0 && o.validation_share < 1))
     throw Error("fit: validation_share must be at least 0 and less than 1, got " + std::to_string(o.validation_share) +
                 ".");
+  if (o.accumulate > 1 && o.parallel.staleness >= 0)
+    throw Error("fit: a parameter server takes the gradients of each batch: leave accumulate or staleness out.");
   if (o.precision != f32 && o.precision != tf32 && o.precision != bf16)
     throw Error("fit: precision is f32, tf32 or bf16, got " + name(o.precision) +
                 ". f16 has too small a range to train in; it is for storage and inference.");
@@ -136,6 +138,7 @@ void Trainer::join_ranks() {
   } else if (!options_.run.empty()) {
     distributed::note("run", options_.run);  // where a launcher that starts again finds it
   }
+  if (!first && averages()) at_.sums.clear(), at_.seen = 0;  // those of all ranks count once
   std::vector<Variable> variables;
   for (const Kept& kept : kept_) variables.push_back(kept.variable);
   distributed::broadcast_variables(variables);
@@ -147,7 +150,8 @@ void Trainer::join_ranks() {
 
 bool Trainer::saves_together() const {
   const distributed::Parallel& p = options_.parallel;
-  return distributed::size() > 1 && (p.shard_optimizer || p.shard_parameters);
+  return distributed::size() > 1 &&
+         (averages() || p.shard_optimizer || p.shard_parameters || p.compress.name != "none");
 }
 
 void Trainer::prepare_model() {
@@ -164,6 +168,7 @@ void Trainer::prepare_model() {
   for (const Variable& variable : optimizer_.state()) kept_.push_back({"optimizer." + variable.name(), variable});
   if (average_)
     for (const Variable& variable : average_->state()) kept_.push_back({"average." + variable.name(), variable});
+  prepare_alone();
   const bool classes = !options_.loss.of_input && has_matrix(options_.validation);
   if (options_.validation.defined())
     validation_ = std::make_unique<Evaluator>(
@@ -202,7 +207,10 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .unit = unit_of(train_, options_.loss),
           .sync_batch_norm = options_.parallel.sync_batch_norm,
           .shards = options_.parallel.shards,
-          .spare = options_.parallel.shards > 0 ? spare_sample() : data::Batch{}};
+          .spare = options_.parallel.shards > 0 ? spare_sample() : data::Batch{},
+          .alone = averages() || has_server(),
+          .keeps_gradients = has_server(),
+          .sharers = sharers()};
 }
 
 // The first of the data, whichever rank asks, or the first of each stream.
@@ -231,8 +239,13 @@ void Trainer::prepare_step() {
     };
   };
   // Mixed samples are new ones, and those read once are read while the device computes.
-  if (options_.mixup == 0 && options_.epochs - at_.epoch > 1) held_ = HeldData::of(train_, read_on(train_));
+  if (!is_server() && options_.mixup == 0 && options_.epochs - at_.epoch > 1)
+    held_ = HeldData::of(train_, read_on(train_));
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
+  if (is_server()) {
+    if (validation_) validation_->begin(read_on(options_.validation));
+    return;
+  }
   data::Loader first = loader();
   data::Batch batch;
   bool any = first.next(batch);
@@ -328,7 +341,9 @@ data::Loader Trainer::loader() const {
            .drop_last = options_.drop_last,
            .workers = held_ ? 0 : options_.workers,  // numbers are read faster than handed over
            .mixup = options_.mixup,
-           .shards = options_.parallel.shards}};
+           .shards = options_.parallel.shards,
+           .rank = place(),
+           .ranks = sharers()}};
 }
 
 bool Trainer::completes_step() const { return (at_.step + 1) % options_.accumulate == 0 || at_.step + 1 == batches_; }
@@ -339,30 +354,34 @@ void Trainer::set_rate() {
                                                   .steps = options_.epochs * batches_,
                                                   .epoch = at_.epoch + done,
                                                   .epochs = static_cast<double>(options_.epochs)});
-  const double rate = options_.optimizer.rate() * factor;
+  const double rate = options_.optimizer.rate() * factor * rate_share();
   if (static_cast<float>(rate) != static_cast<float>(optimizer_.current_rate())) optimizer_.set_rate(rate);
 }
 
 data::BatchShare Trainer::batch_share() const {
-  return data::batch_share(train_, at_.step, options_.batch, distributed::rank(), distributed::size());
+  return data::batch_share(train_, at_.step, options_.batch, place(), sharers());
 }
 
 void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& totals) {
-  set_rate();
+  if (!has_server()) set_rate();
   const data::BatchShare share = batch_share();
   step.take_part({.samples = share.end - share.begin,
                   .of = share.of,
                   .ends = InterruptScope::asked(),
                   .stops = !at_.history.stopped.empty(),
                   .saves = save_due()});
-  std::vector<Tensor> measured = batch.x.dim(0) > 0 ? step(batch.x, batch.y, completes_step())
-                                                    : step(first_sample_.x, first_sample_.y, completes_step());
-  wishes_ = TrainStep::wishes(measured);
-  totals.add(std::move(measured), share.of);
+  const bool applies = completes_step() && !has_server();
+  std::vector<Tensor> measured =
+      batch.x.dim(0) > 0 ? step(batch.x, batch.y, applies) : step(first_sample_.x, first_sample_.y, applies);
+  const bool alone = averages() || has_server();
+  if (!alone) wishes_ = TrainStep::wishes(measured);
+  const std::int64_t counted = alone ? share.end - share.begin : share.of;
+  if (counted > 0) totals.add(std::move(measured), counted);
   if (totals.counted() == 0) totals.settle();
   loss_ = totals.last_loss();
   ++at_.step;
   ++at_.total_steps;
+  if (alone) settle_alone(step, counted);
 }
 
 // A device is some steps ahead of the losses that came back.
@@ -392,7 +411,7 @@ bool Trainer::train_epoch() {
   totals.restore(at_.sums, at_.seen);
   epoch_seconds_ = 0;
   try {
-    return train_epoch(totals);
+    return is_server() ? serve_epoch(totals) : train_epoch(totals);
   } catch (const Interrupted&) {
     return end_interrupted(totals);
   }
@@ -453,7 +472,13 @@ bool Trainer::train_epoch(Totals& totals) {
       save(&totals);
     }
   }
+  if (has_server() && !finish_work(totals)) return end_interrupted(totals);
+  return finish_epoch(totals);
+}
+
+bool Trainer::finish_epoch(Totals& totals) {
   settle(totals);
+  if (averages() || has_server()) totals.add_ranks();
   end_epoch(totals);
   agree();
   if (wishes_.end && at_.epoch < options_.epochs) {
@@ -484,11 +509,11 @@ bool Trainer::ends_now() const { return distributed::size() == 1 ? InterruptScop
 
 // Between epochs.
 void Trainer::agree() {
-  wishes_ = {InterruptScope::asked(), !at_.history.stopped.empty()};
+  wishes_ = {InterruptScope::asked(), !at_.history.stopped.empty(), save_due()};
   if (distributed::size() == 1) return;
-  const std::vector<float> any =
-      distributed::all_max(tensor({wishes_.end ? 1.f : 0.f, wishes_.stop ? 1.f : 0.f})).to_vector<float>();
-  wishes_ = {any[0] > 0, any[1] > 0};
+  const Tensor own = tensor({wishes_.end ? 1.f : 0.f, wishes_.stop ? 1.f : 0.f, wishes_.save ? 1.f : 0.f});
+  const std::vector<float> any = distributed::all_max(own).to_vector<float>();
+  wishes_ = {any[0] > 0, any[1] > 0, any[2] > 0};
   stops_now();
 }
 
@@ -522,7 +547,8 @@ void Trainer::validate(Epoch& record) {
 }
 
 void Trainer::end_epoch(const Totals& totals) {
-  Epoch record{.epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate(), .values = totals.values()};
+  Epoch record{
+      .epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate() / rate_share(), .values = totals.values()};
   if (average_) average_->swap();
   try {
     validate(record);
@@ -573,6 +599,12 @@ bool Trainer::save_due() const {
 }
 
 void Trainer::save(const Totals* totals) {
+  Totals all(options_.metrics);
+  if (totals && averages()) {
+    all = *totals;
+    all.add_ranks();
+    totals = &all;
+  }
   if (options_.run.empty()) {
     if (saves_together()) save_checkpoint("", kept_, at_);  // rank 0 reads the whole of them now
     return;

@@ -11,6 +11,7 @@
 #include "train/evaluator.h"
 #include "train/progress.h"
 #include "train/run_lock.h"
+#include "train/server.h"
 #include "train/step.h"
 #include "varve/train.h"
 
@@ -44,6 +45,19 @@ class Trainer : public Session {
   void prepare_step();
   void let_data_go();  // for its memory
 
+  // Ranks that step by themselves (trainer_alone.cpp).
+  bool averages() const;  // their weights, now and then
+  bool has_server() const;
+  bool is_server() const;
+  void prepare_alone();
+  void settle_alone(TrainStep& step, std::int64_t samples);  // after a step
+  bool serve_epoch(Totals& totals);
+  bool finish_work(Totals& totals);  // of an epoch; false: the server has ended it
+  std::vector<Variable> state_of_model();
+  int sharers() const;        // of a batch
+  int place() const;          // among them
+  double rate_share() const;  // of an update, where each worker's gradients make one
+
   bool train_epoch();  // false: interrupted before its end
   bool train_epoch(Totals& totals);
   bool end_interrupted(Totals& totals);
@@ -65,6 +79,7 @@ class Trainer : public Session {
   bool stops_now();
   bool ends_now() const;
   void agree();
+  bool finish_epoch(Totals& totals);
   void end_epoch(const Totals& totals);
   void validate(Epoch& epoch);
   Score validation_score();
@@ -88,6 +103,9 @@ class Trainer : public Session {
   Position at_;
   double loss_ = 0;
   bool higher_is_better_ = false;
+  std::optional<optim::RankAverage> rank_average_;
+  std::optional<ParameterServer> server_;
+  std::optional<ServerWorker> worker_;
   std::vector<double> confusion_;
   std::string summary_, environment_, card_;
   std::unique_ptr<ProgressLine> progress_;

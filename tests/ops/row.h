@@ -149,6 +149,7 @@ std::vector<Row> loss_rows();
 std::vector<Row> random_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> collective_rows();
+std::vector<Row> compression_rows();
 
 const std::vector<Row>& table();  // all of them
 

@@ -178,10 +178,24 @@ class GlooCommunicator final : public backend::Communicator {
     if (bytes == 0) return;
     guarded([&] {
       gloo::AllgatherOptions options(context_);
-      options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
+      const char* const own = static_cast<char*>(out) + bytes * static_cast<std::size_t>(rank());
+      if (in != own) options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
       options.setOutput(static_cast<char*>(out), bytes * static_cast<std::size_t>(size()));
       options.setTag(tag_++);
       gloo::allgather(options);
+    });
+    sent(bytes * others());
+  }
+
+  void all_to_all(const void* in, void* out, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const std::size_t all = bytes * static_cast<std::size_t>(size());
+    guarded([&] {
+      gloo::AlltoallOptions options(context_);
+      options.setInput(static_cast<char*>(const_cast<void*>(in)), all);
+      options.setOutput(static_cast<char*>(out), all);
+      options.setTag(tag_++);
+      gloo::alltoall(options);
     });
     sent(bytes * others());
   }
@@ -191,22 +205,10 @@ class GlooCommunicator final : public backend::Communicator {
     if (count == 0) return;
     const Reduce reduce = reduce_of(dtype, Combine::sum);
     const std::size_t bytes = count * size_of(dtype), all = bytes * static_cast<std::size_t>(size());
-    sent(bytes * others());
     if (parts_.size() < all) parts_.resize(all);
     all_to_all(in, parts_.data(), bytes);
     std::memcpy(out, parts_.data(), bytes);
     for (int r = 1; r < size(); ++r) reduce(out, out, parts_.data() + bytes * static_cast<std::size_t>(r), count);
-  }
-
-  void all_to_all(const void* in, void* out, std::size_t bytes) override {
-    if (bytes == 0) return;
-    guarded([&] {
-      gloo::AlltoallOptions options(context_);
-      options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes * static_cast<std::size_t>(size()));
-      options.setOutput(static_cast<char*>(out), bytes * static_cast<std::size_t>(size()));
-      options.setTag(tag_++);
-      gloo::alltoall(options);
-    });
   }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
@@ -236,6 +238,19 @@ class GlooCommunicator final : public backend::Communicator {
       buffer->recv(from, slot(tag));
       buffer->waitRecv(context_->getTimeout());
     });
+  }
+
+  int receive_any(void* data, std::size_t bytes, int tag) override {
+    int from = -1;
+    std::vector<int> others;
+    for (int r = 0; r < size(); ++r)
+      if (r != rank()) others.push_back(r);
+    guarded([&] {
+      auto buffer = context_->createUnboundBuffer(data, bytes);
+      buffer->recv(others, slot(tag));
+      buffer->waitRecv(&from, context_->getTimeout());
+    });
+    return from;
   }
 
   void barrier() override {

@@ -90,13 +90,15 @@ class MpiCommunicator final : public backend::Communicator {
   void all_gather(const void* in, void* out, std::size_t bytes) override {
     if (bytes > kMostElements) {  // rank by rank
       char* to = static_cast<char*>(out);
-      std::copy_n(static_cast<const char*>(in), bytes, to + bytes * static_cast<std::size_t>(rank_));
+      char* const own = to + bytes * static_cast<std::size_t>(rank_);
+      if (in != own) std::copy_n(static_cast<const char*>(in), bytes, own);
       for (int r = 0; r < size_; ++r) broadcast(to + bytes * static_cast<std::size_t>(r), bytes, r);
       return;
     }
     sent_ += static_cast<double>(bytes) * (size_ - 1);
     const int n = static_cast<int>(bytes);
-    check(MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, all_), "MPI_Allgather");
+    const void* const own = static_cast<char*>(out) + bytes * static_cast<std::size_t>(rank_);
+    check(MPI_Allgather(in == own ? MPI_IN_PLACE : in, n, MPI_BYTE, out, n, MPI_BYTE, all_), "MPI_Allgather");
   }
 
   void sum_scatter(const void* in, void* out, std::size_t count, DType dtype) override {
@@ -140,6 +142,13 @@ class MpiCommunicator final : public backend::Communicator {
     in_pieces(bytes, [&](std::size_t at, int n) {
       check(MPI_Recv(static_cast<char*>(data) + at, n, MPI_BYTE, from, tag, all_, MPI_STATUS_IGNORE), "MPI_Recv");
     });
+  }
+
+  int receive_any(void* data, std::size_t bytes, int tag) override {
+    MPI_Status first;
+    check(MPI_Probe(MPI_ANY_SOURCE, tag, all_, &first), "MPI_Probe");
+    receive(data, bytes, first.MPI_SOURCE, tag);
+    return first.MPI_SOURCE;
   }
 
   void barrier() override { check(MPI_Barrier(all_), "MPI_Barrier"); }

@@ -17,7 +17,9 @@ namespace {
 // soon, so the first bucket is small.
 constexpr std::size_t kFirstBucket = std::size_t{1} << 20, kBucket = std::size_t{8} << 20;
 
-bool is_in_chain(const ir::Node& node) { return backend::is_collective(node) && !node.is("all_sum_end"); }
+bool is_in_chain(const ir::Node& node) {
+  return backend::is_collective(node) && !node.is("all_sum_end") && !node.is("all_gather_end");
+}
 
 bool has_collectives(const ir::Graph& graph) {
   for (const ir::NodePtr& node : ir::topological(graph))
@@ -47,97 +49,139 @@ bool is_gradient_sum(const ir::Node& node) {
   return node.is("all_sum") && node.attrs.has("bucket") && is_floating(node.types[0].dtype);
 }
 
-DType wire_type(DType dtype) { return dtype == f64 ? f64 : f32; }
+bool is_gradient_gather(const ir::Node& node) { return node.is("all_gather") && node.attrs.has("bucket"); }
 
-// Whether a node waits for a gradient's sum.
-class WaitsForSums {
+bool travels_with_others(const ir::Node& node) { return is_gradient_sum(node) || is_gradient_gather(node); }
+
+// How many times a node waits, one after the other, for what travels in buckets.
+class Waits {
  public:
-  explicit WaitsForSums(const ir::Graph& graph) {
+  explicit Waits(const ir::Graph& graph) {
     for (const ir::NodePtr& node : ir::topological(graph)) {
-      bool waits = false;
+      int waits = 0;
       for (const ir::Value& input : node->inputs)
-        waits = waits || is_gradient_sum(*input.node) || waiting_.at(input.node.get());
-      waiting_.emplace(node.get(), waits);
+        waits = std::max(waits, waits_.at(input.node.get()) + (travels_with_others(*input.node) ? 1 : 0));
+      waits_.emplace(node.get(), waits);
     }
   }
-  bool operator()(const ir::NodePtr& node) const { return waiting_.at(node.get()); }
+  int operator()(const ir::NodePtr& node) const { return waits_.at(node.get()); }
 
  private:
-  std::unordered_map<const ir::Node*, bool> waiting_;
+  std::unordered_map<const ir::Node*, int> waits_;
 };
 
 // One message for these sums, and where each of them then is.
-void add_bucket(const std::vector<ir::NodePtr>& sums, ir::ValueMap& instead) {
+void sum_together(const std::vector<ir::NodePtr>& sums, ir::ValueMap& instead) {
   static const OpRecord &begin = find_operator("all_sum_begin"), &end = find_operator("all_sum_end");
   const ir::OriginScope origin({"bucket", ""});
   std::vector<Tensor> inputs;
   for (const ir::NodePtr& sum : sums) inputs.emplace_back(sum->inputs[0]);
   const std::vector<Tensor> begun = record(begin, inputs,
                                            {{"ranks", sums[0]->attrs.integer("ranks")},
-                                            {"dtype", wire_type(sums[0]->types[0].dtype)},
+                                            {"dtype", sums[0]->types[0].dtype},
                                             {"order", sums.back()->attrs.integer("order")}});
   const Tensor all = record(end, begun)[0];
   std::int64_t at = 0;
   for (const ir::NodePtr& sum : sums) {
     const TensorType& type = sum->types[0];
     const std::int64_t count = type.shape.numel();
-    const Tensor part = sums.size() == 1 ? all : reshape(slice(all, {{at, at + count}}), type.shape);
-    instead[{sum, 0}] = (type.dtype == all.dtype() ? part : part.to(type.dtype)).value();
+    instead[{sum, 0}] = (sums.size() == 1 ? all : reshape(slice(all, {{at, at + count}}), type.shape)).value();
     at += count;
   }
 }
 
+// The same of gathers, whatever their types.
+void gather_together(const std::vector<ir::NodePtr>& gathers, ir::ValueMap& instead) {
+  static const OpRecord &begin = find_operator("all_gather_begin"), &end = find_operator("all_gather_end");
+  const ir::OriginScope origin({"bucket", ""});
+  std::vector<Tensor> inputs;
+  Ints counts, types;
+  for (const ir::NodePtr& gather : gathers) {
+    inputs.emplace_back(gather->inputs[0]);
+    counts.push_back(inputs.back().numel());
+    types.push_back(static_cast<std::int64_t>(inputs.back().dtype()));
+  }
+  const std::vector<Tensor> begun =
+      record(begin, inputs,
+             {{"ranks", gathers[0]->attrs.integer("ranks")}, {"order", gathers.back()->attrs.integer("order")}});
+  const std::vector<Tensor> rows = record(end, begun, {{"counts", counts}, {"types", types}});
+  for (std::size_t i = 0; i < gathers.size(); ++i)
+    instead[{gathers[i], 0}] = reshape(rows[i], gathers[i]->types[0].shape).value();
+}
+
+// What leaves as one message, once it is full, or once somebody waits for it.
+class Bucket {
+ public:
+  using Together = void (*)(const std::vector<ir::NodePtr>& nodes, ir::ValueMap& instead);
+  Bucket(Together together, ir::ValueMap& instead) : together_(together), instead_(instead) {}
+
+  void add(const ir::NodePtr& node, int waits) {
+    // One that fills a bucket by itself need not be copied there.
+    if (static_cast<std::size_t>(node->inputs[0].type().bytes()) >= kBucket) return together_({node}, instead_);
+    if (!nodes_.empty() && waits != waits_) close();
+    if (!nodes_.empty() && together_ == sum_together && node->types[0].dtype != nodes_[0]->types[0].dtype) close();
+    waits_ = waits;
+    nodes_.push_back(node);
+    bytes_ += node->inputs[0].type().bytes();
+    if (bytes_ >= most_) close();
+  }
+  // Before a node that waits so often.
+  void close_before(int waits) {
+    if (!nodes_.empty() && waits > waits_) close();
+  }
+  void close() {
+    if (nodes_.empty()) return;
+    together_(nodes_, instead_);
+    nodes_.clear();
+    bytes_ = 0;
+    most_ = kBucket;
+  }
+
+ private:
+  Together together_;
+  ir::ValueMap& instead_;
+  std::vector<ir::NodePtr> nodes_;
+  std::size_t bytes_ = 0, most_ = kFirstBucket;
+  int waits_ = 0;
+};
+
 ir::Graph in_buckets(const ir::Graph& graph) {
   ir::ValueMap instead;
-  std::vector<ir::NodePtr> bucket;
-  std::size_t bytes = 0, most = kFirstBucket;
-  auto close = [&] {
-    if (!bucket.empty()) add_bucket(bucket, instead);
-    bucket.clear();
-    bytes = 0;
-    most = kBucket;
-  };
-  const WaitsForSums waits(graph);
+  Bucket sums(sum_together, instead), gathers(gather_together, instead);
+  const Waits waits(graph);
   for (const ir::NodePtr& node : chain_of(graph)) {
-    if (!is_gradient_sum(*node)) {
-      if (waits(node)) close();
-      continue;
-    }
-    if (node->types[0].bytes() >= kBucket) {  // fills one by itself, and need not be copied there
-      add_bucket({node}, instead);
-      continue;
-    }
-    if (!bucket.empty() && wire_type(node->types[0].dtype) != wire_type(bucket[0]->types[0].dtype)) close();
-    bucket.push_back(node);
-    bytes += node->types[0].bytes();
-    if (bytes >= most) close();
+    sums.close_before(waits(node));
+    gathers.close_before(waits(node));
+    if (travels_with_others(*node)) (is_gradient_sum(*node) ? sums : gathers).add(node, waits(node));
   }
-  close();
+  sums.close();
+  gathers.close();
   return instead.empty() ? graph : ir::replace(graph, instead);
 }
 
-// When the backward pass has recorded the last of what a node is made of: the node itself came later.
+// When the backward pass has recorded the last of what a node is made of: the node itself came later. What is made of
+// other sums is ready after them, as recorded.
 std::uint64_t ready_id(const ir::Node& node) {
-  std::uint64_t latest = 0;
+  std::uint64_t latest = 0, leaf = 0;  // what is there from the start counts where there is nothing else
   std::unordered_set<const ir::Node*> seen;
   std::vector<const ir::Node*> open = {&node};
   while (!open.empty()) {
     const ir::Node* next = open.back();
     open.pop_back();
     if (!seen.insert(next).second) continue;
-    if (!next->origin.gradient_of.empty() || next->inputs.empty())
+    if (next != &node && next->attrs.has("bucket")) return node.id;
+    if (!next->origin.gradient_of.empty())
       latest = std::max(latest, next->id);
+    else if (next->inputs.empty())
+      leaf = std::max(leaf, next->id);
     else
       for (const ir::Value& input : next->inputs) open.push_back(input.node.get());
   }
-  return latest;
+  return latest ? latest : leaf;
 }
 
-// A gradient's sum takes the place of the gradient, which the backward pass has recorded as it became ready.
-std::uint64_t place_of(const ir::Node& node) {
-  if (is_gradient_sum(node)) return node.inputs[0].node->id;
-  return node.is("sum_scatter") && node.attrs.has("bucket") ? ready_id(node) : node.id;
-}
+// A gradient's sum takes the place of the gradient.
+std::uint64_t place_of(const ir::Node& node) { return node.attrs.has("bucket") ? ready_id(node) : node.id; }
 
 }  // namespace
 
