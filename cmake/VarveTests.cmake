@@ -112,6 +112,11 @@ foreach(folder IN LISTS folders)
       set_property(TEST ${folder}.part${shard} APPEND PROPERTY
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards}" "GTEST_SHARD_INDEX=${shard}")
     endforeach()
+    # In a world of one rank whose collectives stay.
+    set(collective_rows *all_sum*:*all_max*:*all_min*:*all_gather*:*sum_scatter*:*rank_broadcast*)
+    add_test(NAME ops.lone_rank COMMAND test_ops --gtest_brief=1 --gtest_filter=${collective_rows})
+    set_tests_properties(ops.lone_rank PROPERTIES TIMEOUT 300 ${environment} LABELS ops)
+    set_property(TEST ops.lone_rank APPEND PROPERTY ENVIRONMENT VARVE_WITHOUT=lone-rank)
   else()
     # What takes minutes is for `make test-slow`, which calls the programs itself.
     gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." TEST_FILTER "-*Full*"

@@ -78,8 +78,6 @@ void Execution::run() {
     run_steps();
 }
 
-namespace {
-
 // By the device's own engine; the host's carries what they need to find each other.
 void join_on(backend::Device& device) {
   if (!device.engine().empty()) return;
@@ -98,8 +96,6 @@ void join_on(backend::Device& device) {
                .failure = [] { return backend::Communication::get().failure(); },
                .fail = [](const std::string& why) { backend::Communication::get().fail(why); }});
 }
-
-}  // namespace
 
 // The others are about to run the same program, on the same kind of device.
 backend::Communication::Ticket Execution::announce() {

@@ -13,6 +13,9 @@
 
 namespace varve::runtime {
 
+// The device joins those of the other ranks, unless it has: all ranks at one place.
+void join_on(backend::Device& device);
+
 class Execution {
  public:
   // Prepares its own kernels. The arena may be given (a loop's body lies in the loop's scratch) or is allocated.

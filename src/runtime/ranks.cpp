@@ -19,6 +19,7 @@
 #include "base/sockets.h"
 #include "base/text.h"
 #include "runtime/devices.h"
+#include "runtime/execution.h"
 #include "runtime/lone_rank.h"
 #include "runtime/plugin.h"
 #include "varve/distributed.h"
@@ -194,7 +195,9 @@ std::string device_engine() {
 }  // namespace
 
 void join() {
-  if (size() > 1) ranks();
+  if (size() == 1) return;
+  ranks();
+  if (backend::Device* const device = runtime::backend_named(varve::device()).device()) runtime::join_on(*device);
 }
 
 void last_words(const std::string& why) {

@@ -129,6 +129,7 @@ void Trainer::join_ranks() {
   const bool first = distributed::rank() == 0;
   check_same_start(at_, kept_, train_, options_.validation);
   if (options_.parallel.shards > 0) distributed::check_processors();
+  distributed::join();
   const std::string position = distributed::gather_text(first ? position_text(at_) : "")[0];
   if (!first) {
     options_.run.clear();
