@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <vector>
 
 namespace {
 
@@ -61,6 +62,7 @@ struct ncclComm {
   std::atomic<ncclResult_t> error{ncclSuccess};
   std::mutex mutex;
   std::deque<Job> jobs;  // graphs may run them again for as long as the process lives
+  std::deque<std::vector<Job>> groups;
 
   template <class Done>
   void wait_until(Done done) const {
@@ -165,30 +167,41 @@ void exchange(ncclComm::Job& job) {
     }
 }
 
-void pass_message(const ncclComm::Job& job) {
+// Moves a piece if it can; returns whether the message is over.
+bool pass_piece(const ncclComm::Job& job, std::size_t& at) {
   const ncclComm& comm = *job.comm;
   const bool sends = job.call.kind == Kind::send;
   Shared::Box& box =
       sends ? comm.shared->boxes[comm.rank][job.call.peer] : comm.shared->boxes[job.call.peer][comm.rank];
-  const std::size_t bytes = job.call.count * size_of(job.call.type);
-  for (std::size_t at = 0; at < bytes; at += kBox) {
-    const std::size_t piece = std::min(kBox, bytes - at);
-    comm.wait_until([&] { return (box.bytes != 0) != sends; });
-    if (sends)
-      std::memcpy(box.data, job.in + at, piece);
-    else
-      std::memcpy(job.out + at, box.data, piece);
-    box.bytes = sends ? piece : 0;
+  const std::size_t bytes = job.call.count * size_of(job.call.type), piece = std::min(kBox, bytes - at);
+  if (at == bytes || (box.bytes != 0) == sends) return at == bytes;
+  if (sends)
+    std::memcpy(box.data, job.in + at, piece);
+  else
+    std::memcpy(job.out + at, box.data, piece);
+  box.bytes = sends ? piece : 0;
+  at += piece;
+  return at == bytes;
+}
+
+// Side by side: none waits for another.
+void pass_messages(void* data) {
+  const auto& messages = *static_cast<std::vector<ncclComm::Job>*>(data);
+  std::vector<std::size_t> at(messages.size(), 0);
+  try {
+    messages.front().comm->wait_until([&] {
+      bool over = true;
+      for (std::size_t i = 0; i < messages.size(); ++i) over = pass_piece(messages[i], at[i]) && over;
+      return over;
+    });
+  } catch (const Aborted&) {  // what was to be received is not
   }
 }
 
 void run(void* data) {
   ncclComm::Job& job = *static_cast<ncclComm::Job*>(data);
   try {
-    if (job.call.kind == Kind::send || job.call.kind == Kind::receive)
-      pass_message(job);
-    else
-      exchange(job);
+    exchange(job);
   } catch (const Aborted&) {  // what was to be computed is not
   }
 }
@@ -200,6 +213,32 @@ ncclResult_t submit(ncclComm* comm, cudaStream_t stream, const Call& call, const
   comm->jobs.push_back({comm, call, static_cast<const std::byte*>(in), static_cast<std::byte*>(out)});
   // One that failed while another rank was awaited ends here; the caller learns it by the communicator's state.
   return cuLaunchHostFunc(stream, run, &comm->jobs.back()) == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// Messages that were begun since ncclGroupStart.
+struct Group {
+  bool open = false;
+  std::vector<ncclComm::Job> messages;
+  cudaStream_t stream = nullptr;
+};
+thread_local Group group;
+
+ncclResult_t send_group() {
+  if (group.messages.empty()) return ncclSuccess;
+  ncclComm* const comm = group.messages.front().comm;
+  const std::lock_guard lock(comm->mutex);
+  comm->groups.push_back(std::move(group.messages));
+  group.messages.clear();
+  const CUresult status = cuLaunchHostFunc(group.stream, pass_messages, &comm->groups.back());
+  return status == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t submit_message(ncclComm* comm, cudaStream_t stream, const Call& call, const void* in, void* out) {
+  if (!comm || (!in && !out)) return ncclInvalidArgument;
+  if (comm->aborted) return ncclInvalidUsage;
+  group.stream = stream;
+  group.messages.push_back({comm, call, static_cast<const std::byte*>(in), static_cast<std::byte*>(out)});
+  return group.open ? ncclSuccess : send_group();
 }
 
 }  // namespace
@@ -262,10 +301,18 @@ ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType
                            cudaStream_t stream) {
   return submit(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, out);
 }
+ncclResult_t ncclGroupStart() {
+  group.open = true;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  group.open = false;
+  return send_group();
+}
 ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return submit(comm, stream, {Kind::send, count, type, ncclSum, peer}, in, nullptr);
+  return submit_message(comm, stream, {Kind::send, count, type, ncclSum, peer}, in, nullptr);
 }
 ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  return submit(comm, stream, {Kind::receive, count, type, ncclSum, peer}, nullptr, out);
+  return submit_message(comm, stream, {Kind::receive, count, type, ncclSum, peer}, nullptr, out);
 }

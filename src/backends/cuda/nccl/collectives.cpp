@@ -115,6 +115,25 @@ Prepared rank_broadcast(const Task& task) {
                   });
 }
 
+// Part r of what each rank has goes to rank r.
+Prepared all_to_all(const Task& task) {
+  const int ranks = static_cast<int>(task.attrs.integer("ranks"));
+  const std::size_t bytes = task.in[0].type.bytes() / static_cast<std::size_t>(ranks);
+  if (bytes == 0) return nothing();
+  return exchange(&task.in[0], &task.out[0], task.dtype_in(), Keys::none,
+                  [=](ncclComm_t all, CUstream stream, const void* in, void* out) {
+                    check(nccl().group_start(), "ncclGroupStart");
+                    for (int r = 0; r < ranks; ++r) {
+                      const std::size_t at = bytes * static_cast<std::size_t>(r);
+                      const auto* from = static_cast<const std::byte*>(in) + at;
+                      auto* to = static_cast<std::byte*>(out) + at;
+                      check(nccl().send(from, bytes, ncclUint8, r, all, stream), "ncclSend");
+                      check(nccl().receive(to, bytes, ncclUint8, r, all, stream), "ncclRecv");
+                    }
+                    check(nccl().group_end(), "ncclGroupEnd");
+                  });
+}
+
 // ---- two ranks, and the token that orders messages
 
 // NCCL has no tags: between two ranks, messages are received in the order in which they are sent.
@@ -226,9 +245,7 @@ void add_collective_claims(ClaimMap& map) {
   claim("all_min", all_min);
   claim("all_gather", all_gather);
   claim("sum_scatter", sum_scatter);
-  map["all_to_all"].push_back([](const backend::Site&, std::vector<backend::Claim>& claims) {
-    claims.push_back(backend::Claim::no("nccl", "ranks on GPUs have no all_to_all, which shards of a batch need"));
-  });
+  claim("all_to_all", all_to_all);
   claim("rank_broadcast", rank_broadcast);
   claim("send", send);
   claim("recv", recv);

@@ -32,6 +32,8 @@ Nccl load() {
   find(library, found.comm_init_rank, "ncclCommInitRank");
   find(library, found.comm_abort, "ncclCommAbort");
   find(library, found.comm_get_async_error, "ncclCommGetAsyncError");
+  find(library, found.group_start, "ncclGroupStart");
+  find(library, found.group_end, "ncclGroupEnd");
   find(library, found.all_reduce, "ncclAllReduce");
   find(library, found.all_gather, "ncclAllGather");
   find(library, found.reduce_scatter, "ncclReduceScatter");
