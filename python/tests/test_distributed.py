@@ -64,6 +64,18 @@ def test_a_rank_that_fails_is_an_exit_code():
     assert distributed.launch([sys.executable, "-c", code], ranks=2) == 7
 
 
+@pytest.mark.skipif(not has_engine(), reason="Gloo's library is not part of this build")
+@pytest.mark.parametrize("end, said", [("raise KeyError('no such table')", "no such table"), ("sys.exit(0)", "ended in order")])
+def test_the_others_are_told_how_a_rank_ended(tmp_path, end, said):
+    path = tmp_path / "train.py"
+    path.write_text(f"import sys\nfrom varve import distributed\ndistributed.rank_barrier()\n"
+                    f"if distributed.rank() == 1:\n    {end}\ndistributed.rank_barrier()\n")  # fmt: skip
+    done = subprocess.run([sys.executable, "-m", "varve.launch", "-n", "2", str(path)],
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    told = [line for line in done.stderr.splitlines() if "varve.Error" in line or "Error: rank 1" in line]
+    assert done.returncode == 1 and any("rank 1" in line and said in line for line in told), done.stderr
+
+
 def test_the_launcher_puts_this_python_before_a_program():
     from varve.launch import _words
 
