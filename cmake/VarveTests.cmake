@@ -142,6 +142,10 @@ if(TARGET varve_cli AND TARGET varve_gloo)
   set_tests_properties(distributed.moments PROPERTIES TIMEOUT 300 COST 15 ${environment} LABELS distributed)
 endif()
 
+# Tables and plot of docs/scaling-model.md are what the records give.
+add_test(NAME docs.scaling_model COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/scaling-model" --check)
+set_tests_properties(docs.scaling_model PROPERTIES TIMEOUT 60 LABELS docs)
+
 # Shell commands of the pages that are marked as runnable.
 if(TARGET varve_cli)
   add_test(NAME docs.commands

@@ -133,6 +133,45 @@ TEST_P(Collectives, AreMovedByTheDevicesEngine) {
   EXPECT_EQ(device(), own == 0 ? "cuda" : "cuda:" + std::to_string(own));
 }
 
+// Large gradients leave one by one while the backward pass goes on, without a copy, and are awaited in that order.
+TEST_P(Collectives, GradientsTravelDuringTheBackwardPass) {
+  if (started()) return;
+  if (device() != "cpu") GTEST_SKIP() << "on a GPU the recorded step decides";
+  std::vector<Variable> all;
+  for (const auto& [in, out] :
+       {std::pair{1450, 1460}, std::pair{1460, 1470}, std::pair{1470, 1480}, std::pair{1480, 4}})
+    all.emplace_back("w", zeros({in, out}));
+  auto optimizer = optim::sgd(0.1).over(all);
+  auto step = compile([&](Tensor x) {
+    const auto [loss, gradients] = value_and_grad(
+        [&] {
+          Tensor y = x;
+          for (const Variable& w : all) y = tanh(matmul(y, w));
+          return mean(y);
+        },
+        all);
+    optimizer.apply(gradients);
+    return loss;
+  });
+  step(ones({2, 1450})).eval();
+  std::vector<std::string> begun, ended;
+  std::size_t first_begin = 0, last_product = 0, at = 0;
+  for (const ProfileRow& row : step.profile(1, ones({2, 1450})).rows) {
+    ++at;
+    if (row.op == "all_sum_begin") begun.push_back(row.shape);
+    if (row.op == "all_sum_begin" && first_begin == 0) first_begin = at;
+    if (row.op == "all_sum_end") ended.push_back(row.shape);
+    if (row.shape.find("[1450, 1460]") != std::string::npos && row.op == "matmul") last_product = at;
+  }
+  if (dist::size() == 1) {
+    EXPECT_TRUE(begun.empty());
+    return;
+  }
+  EXPECT_EQ(begun.size(), 4u) << "each large gradient by itself, and the small one";
+  EXPECT_EQ(begun, ended);
+  EXPECT_LT(first_begin, last_product) << "of the first layer";
+}
+
 // The loss is the sum of the ranks' losses: each rank's gradient is that of the whole by its own input.
 TEST_P(Collectives, Gradients) {
   if (started()) return;

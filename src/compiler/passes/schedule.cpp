@@ -1,5 +1,6 @@
 // List scheduling: of the units that may run, the one that leaves the least memory held; what begins a message goes
-// before them, and so does what is computed for nothing else; what waits for one goes after.
+// before them, and so does what is computed for messages alone, the next message first; what waits for one goes after.
+#include <algorithm>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@ class Scheduler {
         waiting_(draft.units.size(), 0),
         growth_(draft.units.size(), 0),
         timing_(draft.units.size(), 0),
+        message_(draft.units.size(), 0),
         done_(draft.units.size(), false),
         next_(draft.units.size()),
         read_(draft.units.size()) {
@@ -35,7 +37,10 @@ class Scheduler {
       for (const ir::Value& output : draft.units[u].claim.outputs)
         growth_[u] += held(memory.buffers[static_cast<std::size_t>(memory.of.at(output))]);
       for (const ir::NodePtr& node : draft.units[u].claim.nodes)
-        if (node->op->timing != Timing::any) timing_[u] = node->op->timing == Timing::early ? -1 : 1;
+        if (node->op->timing != Timing::any) {
+          timing_[u] = node->op->timing == Timing::early ? -1 : 1;
+          message_[u] = (timing_[u] < 0 ? node : node->inputs[0].node)->attrs.integer("order");
+        }
     }
     hurry(memory);
     for (std::size_t u = 0; u < draft.units.size(); ++u)
@@ -44,7 +49,7 @@ class Scheduler {
 
   std::vector<int> run() {
     while (!ready_.empty()) {
-      const int unit = std::get<2>(*ready_.begin());
+      const int unit = std::get<3>(*ready_.begin());
       ready_.erase(ready_.begin());
       order_.push_back(unit);
       finish(unit);
@@ -59,8 +64,8 @@ class Scheduler {
     ++waiting_[static_cast<std::size_t>(then)];
   }
 
-  // The gradient of a large weight holds more memory than the gradient that goes on to the layer before, so that it
-  // would be left for later, and the wire without work.
+  // The gradient of a large weight holds more memory than the gradient that goes on to the layer before: by memory
+  // alone it would be left for later, and the wire without work.
   void hurry(const Memory& memory) {
     std::vector<int> unhurried(timing_.size(), 0);  // readers that may wait
     std::vector<std::vector<int>> writers(timing_.size());
@@ -71,6 +76,7 @@ class Scheduler {
         writers[static_cast<std::size_t>(reader)].push_back(buffer.writer);
       }
     }
+    std::vector<bool> known(timing_.size(), false);
     std::vector<int> hurried;
     for (std::size_t u = 0; u < timing_.size(); ++u)
       if (timing_[u] < 0) hurried.push_back(static_cast<int>(u));
@@ -79,6 +85,9 @@ class Scheduler {
       hurried.pop_back();
       for (const int writer : writers[static_cast<std::size_t>(unit)]) {
         const auto w = static_cast<std::size_t>(writer);
+        const std::int64_t message = message_[static_cast<std::size_t>(unit)];
+        if (timing_[w] == 0) message_[w] = known[w] ? std::min(message_[w], message) : message;
+        known[w] = true;
         if (--unhurried[w] > 0 || timing_[w] != 0) continue;
         timing_[w] = -1;
         hurried.push_back(writer);
@@ -86,9 +95,10 @@ class Scheduler {
     }
   }
 
-  using Key = std::tuple<int, std::int64_t, int>;  // timing, growth, then as recorded
+  using Key = std::tuple<int, std::int64_t, std::int64_t, int>;  // timing, message, growth, then as recorded
   Key key(int unit) const {
-    return {timing_[static_cast<std::size_t>(unit)], growth_[static_cast<std::size_t>(unit)], unit};
+    const auto u = static_cast<std::size_t>(unit);
+    return {timing_[u], timing_[u] ? message_[u] : 0, growth_[u], unit};
   }
 
   // Bytes that this buffer takes of the arena.
@@ -119,8 +129,9 @@ class Scheduler {
 
   const Memory& memory_;
   std::vector<int> waiting_;
-  std::vector<std::int64_t> growth_;  // bytes held after the unit, less those before, as things stand
-  std::vector<int> timing_;           // -1: as early as it can, 1: as late
+  std::vector<std::int64_t> growth_;   // bytes held after the unit, less those before, as things stand
+  std::vector<int> timing_;            // -1: as early as it can, 1: as late
+  std::vector<std::int64_t> message_;  // where timing says so: the first that needs it, or the one that it waits for
   std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
   std::vector<std::vector<std::size_t>> read_;  // buffers that each unit reads
