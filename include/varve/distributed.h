@@ -36,6 +36,8 @@ Tensor sum_scatter(const Tensor& x, std::int64_t axis = 0);  // this rank's part
 Tensor broadcast(const Tensor& x, int root = 0);             // root's value
 // Part r of an axis goes to rank r; in its place comes rank r's part for this rank.
 Tensor all_to_all(const Tensor& x, std::int64_t axis = 0);
+// The value that `from` has, on rank `to`; zeros on all others. Its gradient travels back.
+Tensor transfer(const Tensor& x, int from, int to);
 
 // The same of gradients, flat and padded: in a compiled program as soon as the backward pass has made them.
 Tensor scatter_gradients(const Tensor& flat);
@@ -56,7 +58,8 @@ class Alone {
 };
 
 // ---- messages. Outside a compiled function they are sent at once; inside, they run in the order in which they were
-// recorded, whether or not anybody reads what they give.
+// recorded, whether or not anybody reads what they give. They are begun early and awaited late: the sender goes on. No
+// gradient comes back through them: sending what one is being recorded of is an Error, and transfer() what to call.
 
 void send(const Tensor& x, int to, int tag = 0);
 Tensor recv(const TensorType& type, int from, int tag = 0);
@@ -73,7 +76,7 @@ void rank_barrier();  // no rank goes on before all have come here
 // From now on each rank keeps an equal part of each variable's elements. Reading one gathers the whole, and assigning
 // keeps the part: both mean the same as before, but all ranks must read together. Nothing in a world of one.
 void shard(const std::vector<Variable>& variables);
-void unshard(const std::vector<Variable>& variables);  // whole again, on every rank
+void unshard(const std::vector<Variable>& variables);  // whole again, on every rank; placed ones too
 bool is_sharded(const Variable& variable);
 // What this rank keeps: one axis, the last rank's filled up with zeros. The variable itself, where it is not sharded.
 Variable part_of(const Variable& variable);
@@ -85,9 +88,35 @@ bool is_of_each_rank(const Variable& variable);
 Tensor own_part(const Tensor& whole);
 Tensor whole_of(const Tensor& part, const Shape& shape);
 
+// ---- variables that live on one rank
+
+// From now on this rank alone keeps them, and computes their new values. Reading one elsewhere gives the same value,
+// which is sent: all ranks must read together. Nothing in a world of one rank; Error where there is no such rank.
+void place(const std::vector<Variable>& variables, int rank);
+int placed_on(const Variable& variable);  // -1: not on one rank alone
+// What this rank keeps of a variable, sharded or placed: nothing, of one that lives elsewhere.
+Variable kept_of(const Variable& variable);
+
+// While one is alive, the ranks of this thread work on the same samples, each on its part of the model: loaders read
+// whole batches, and gradients, statistics and metrics are not averaged over ranks. `fit` and `evaluate` do so by
+// themselves for a model that is placed on ranks.
+class WholeBatch {
+ public:
+  WholeBatch();
+  ~WholeBatch();
+  WholeBatch(const WholeBatch&) = delete;
+  WholeBatch& operator=(const WholeBatch&) = delete;
+
+ private:
+  bool before_;
+};
+// Whether this rank has its own share of each batch: there are several, and neither a WholeBatch nor a placed module
+// around this call.
+bool shares_batch();
+
 // ---- values outside programs
 
-// Every rank's variables take rank 0's values. Sharded ones have but one value: they are left as they are.
+// Every rank's variables take rank 0's values. Sharded and placed ones have but one: they are left as they are.
 void broadcast_variables(const std::vector<Variable>& variables, int root = 0);
 // Error that names the variable and the ranks where they differ in a bit.
 void check_ranks(const std::vector<Variable>& variables);
@@ -129,6 +158,10 @@ struct Parallel {
   // Parts that a batch is cut into, each computed apart and added in one order: with set_deterministic(true), any
   // number of ranks that divides it ends with the same bits. 0: as many as ranks. Of fit, not of own loops.
   std::int64_t shards = 0;
+  // A model that is placed on ranks, layer by layer (nn::Module::place), is a pipeline: each batch is cut into so many
+  // parts, and a rank computes one while the next has another.
+  std::int64_t micro_batches = 1;
+  bool pipeline = false;         // `fit` places the layers, so that ranks have equal work
   bool sync_batch_norm = false;  // statistics of the whole batch, not of a rank's share
   std::int64_t check_every = 0;  // steps between two looks whether all ranks have the same weights; 0: never
   // Asynchronous: ranks step by themselves, and average their weights every so many steps (local SGD). 0: off.

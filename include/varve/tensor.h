@@ -184,11 +184,15 @@ struct Vjp {
 // Names what this thread records meanwhile, for the profiler and for messages: scopes nest, "block1.conv2".
 class Scope {
  public:
-  explicit Scope(const std::string& name);
+  // `rank`: where it is computed among ranks (distributed.h); -1: where the scope around it says; kEveryRank: nowhere
+  // in particular, whatever that says.
+  static constexpr int kEveryRank = -2;
+  explicit Scope(const std::string& name, int rank = -1);
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   static const std::string& path();  // of all scopes open in this thread
+  static int rank();                 // of the innermost that says one; -1: none
 
  private:
   std::shared_ptr<void> held_;

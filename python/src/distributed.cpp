@@ -52,6 +52,46 @@ void bind_collectives(nb::module_& m) {
 >>> distributed.broadcast(vv.tensor([1.0]), root=0).tolist()
 [1.0])",
       "x"_a, "root"_a = 0);
+  op(
+      m, "transfer",
+      [](const Tensor& x, std::int64_t from, std::int64_t to) {
+        return dist::transfer(x, static_cast<int>(from), static_cast<int>(to));
+      },
+      R"(The value that one rank has, on another; zeros on all others. Its gradient travels back.
+
+>>> distributed.transfer(vv.tensor([1.0]), 0, 0).tolist()
+[1.0])",
+      "x"_a, "source"_a, "to"_a);
+}
+
+class WholeBatchScope {
+ public:
+  void enter() { whole_.emplace(); }
+  void exit() { whole_.reset(); }
+
+ private:
+  std::optional<dist::WholeBatch> whole_;
+};
+
+void bind_placed(nb::module_& m) {
+  m.def(
+      "place",
+      [](const std::vector<Variable>& variables, int rank) { unlocked([&] { dist::place(variables, rank); }); },
+      "variables"_a, "rank"_a,
+      "From now on this rank alone keeps them. Reading one elsewhere sends it: all ranks must.\n\n"
+      ">>> distributed.place([vv.Variable([1.0])], rank=0)");
+  m.def("placed_on", &dist::placed_on, "variable"_a,
+        "The rank that a variable lives on; -1: not on one alone.\n\n>>> "
+        "distributed.placed_on(vv.Variable([1.0]))\n-1");
+  m.def("kept_of", &dist::kept_of, "variable"_a,
+        "What this rank keeps of a variable, sharded or placed.\n\n>>> "
+        "distributed.kept_of(vv.Variable([1.0])).tolist()\n[1.0]");
+  m.def("shares_batch", &dist::shares_batch,
+        "Whether this rank has its own share of each batch.\n\n>>> distributed.shares_batch()\nFalse");
+  nb::class_<WholeBatchScope>(m, "_WholeBatch")
+      .def(nb::init<>())
+      .def("enter", &WholeBatchScope::enter)
+      .def("exit", &WholeBatchScope::exit);
 }
 
 void bind_sharded(nb::module_& m) {
@@ -147,8 +187,8 @@ True)")
       .def(
           "__init__",
           [](dist::Parallel* self, bool shard_optimizer, bool shard_parameters, nb::handle compress,
-             std::int64_t shards, bool sync_batch_norm, std::int64_t check_every, std::int64_t average_every,
-             double block_momentum, std::int64_t staleness) {
+             std::int64_t shards, std::int64_t micro_batches, bool pipeline, bool sync_batch_norm,
+             std::int64_t check_every, std::int64_t average_every, double block_momentum, std::int64_t staleness) {
             dist::Compression compression;
             if (nb::isinstance<nb::str>(compress))
               compression = dist::compression_by_name(nb::cast<std::string>(compress), {});
@@ -158,6 +198,8 @@ True)")
                                       .shard_parameters = shard_parameters,
                                       .compress = compression,
                                       .shards = shards,
+                                      .micro_batches = micro_batches,
+                                      .pipeline = pipeline,
                                       .sync_batch_norm = sync_batch_norm,
                                       .check_every = check_every,
                                       .average_every = average_every,
@@ -165,16 +207,19 @@ True)")
                                       .staleness = staleness};
           },
           nb::kw_only(), "shard_optimizer"_a = false, "shard_parameters"_a = false, "compress"_a = "none",
-          "shards"_a = 0, "sync_batch_norm"_a = false, "check_every"_a = 0, "average_every"_a = 0,
-          "block_momentum"_a = 0.0, "staleness"_a = -1,
+          "shards"_a = 0, "micro_batches"_a = 1, "pipeline"_a = false, "sync_batch_norm"_a = false, "check_every"_a = 0,
+          "average_every"_a = 0, "block_momentum"_a = 0.0, "staleness"_a = -1,
           nb::sig(
               "def __init__(self, *, shard_optimizer: bool = False, shard_parameters: bool = False, compress: str | "
-              "Compression = 'none', shards: int = 0, sync_batch_norm: bool = False, check_every: int = 0, "
+              "Compression = 'none', shards: int = 0, micro_batches: int = 1, pipeline: bool = False, sync_batch_norm: "
+              "bool = False, check_every: int = 0, "
               "average_every: int = 0, block_momentum: float = 0.0, staleness: int = -1) -> None"))
       .def_ro("shard_optimizer", &dist::Parallel::shard_optimizer)
       .def_ro("shard_parameters", &dist::Parallel::shard_parameters)
       .def_ro("compress", &dist::Parallel::compress)
       .def_ro("shards", &dist::Parallel::shards)
+      .def_ro("micro_batches", &dist::Parallel::micro_batches)
+      .def_ro("pipeline", &dist::Parallel::pipeline)
       .def_ro("sync_batch_norm", &dist::Parallel::sync_batch_norm)
       .def_ro("check_every", &dist::Parallel::check_every)
       .def_ro("average_every", &dist::Parallel::average_every)
@@ -188,6 +233,7 @@ void bind_distributed(nb::module_& m) {
   bind_collectives(m);
   bind_sharded(m);
   bind_alone(m);
+  bind_placed(m);
   bind_parallel(m);
   m.def("rank", &dist::rank, "This process among those of the job: 0 to size() - 1.\n\n>>> distributed.rank()\n0");
   m.def("size", &dist::size, "How many processes train together; 1: this one alone.\n\n>>> distributed.size()\n1");

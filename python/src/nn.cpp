@@ -200,6 +200,10 @@ void bind_module(nb::module_& m) {
       .def("_children", &Module::children)
       .def("parameter_count", &Module::parameter_count, "How many numbers it learns, frozen ones included.")
       .def("variable", &Module::variable, "path"_a, "The variable of that path.")
+      .def(
+          "place", [](Module& self, int rank) { unlocked([&] { self.place({.rank = rank}); }); }, "rank"_a = -1,
+          "Where it, and all modules inside it, are computed and kept among ranks; -1: on all of them.")
+      .def("placed", &Module::placed, "Whether it, or a module inside it, lives on one rank.")
       .def("freeze", &Module::freeze, "pattern"_a = "*",
            "Parameters that match (* and ? as in a shell, over paths) stay as they are.")
       .def("unfreeze", &Module::unfreeze, "pattern"_a = "*", "Parameters that match are trained again.")
@@ -302,6 +306,7 @@ void bind_combinations(nb::module_& m) {
       .def("__init__", [](PrecisionScope* self, nb::handle dtype) { new (self) PrecisionScope(to_dtype(dtype)); })
       .def("enter", &PrecisionScope::enter)
       .def("exit", &PrecisionScope::exit);
+  m.def("_place_evenly", [](Module& model) { unlocked([&] { nn::place_evenly(model); }); });
   nb::class_<SyncScope>(m, "_SyncBatchNorm")
       .def(nb::init<>())
       .def("enter", &SyncScope::enter)

@@ -43,6 +43,8 @@ RENAMED = {
     "varve::train::find_rate": "train.lr_find", "varve::train::run_folders": "train.runs", "varve::nn::function": "nn.Lambda",
     "varve::train::worst_samples": "train.worst", "varve::nn::MultiHeadAttention::attend": "nn.attend",
     "varve::train::curves_svg": "train.History.curves", "varve::train::class_scores": "train.Score.by_class",
+    "varve::Scope::kEveryRank": "nn.Module.place", "varve::Scope::rank": "nn.Module.place",
+    "varve::nn::PlaceOptions": "nn.Module.place",
     "varve::nn::Module::summarize": "nn.Module.summary",
 }  # fmt: skip
 for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):

@@ -11,20 +11,22 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
+from . import _core
 from ._core import (
     Alone, Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, all_to_all, broadcast, broadcast_variables,
-    check_processors, check_ranks, compression_by_name, engine, gather_gradients, gather_text, half, is_of_each_rank, is_sharded, join, last_words, launch,
-    local_rank, local_size, mean_gradients, note, one_bit, own_part, part_of, power_sgd, rank, rank_barrier, recv, recv_any,
-    scatter_gradients, send, shard, size, sum_scatter, top_k, unshard, variable_of_each_rank, whole_of, wire_time,
+    check_processors, check_ranks, compression_by_name, engine, gather_gradients, gather_text, half, is_of_each_rank, is_sharded, join, kept_of, last_words, launch,
+    local_rank, local_size, mean_gradients, note, one_bit, own_part, part_of, place, placed_on, power_sgd, rank, rank_barrier, recv, recv_any,
+    scatter_gradients, send, shard, shares_batch, size, sum_scatter, top_k, transfer, unshard, variable_of_each_rank, whole_of, wire_time,
 )  # fmt: skip
 
 __all__ = [
-    "Alone", "Compression", "Parallel", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "all_to_all", "broadcast",
+    "Alone", "Compression", "Parallel", "WholeBatch", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "all_to_all", "broadcast",
     "broadcast_variables", "check_processors", "check_ranks", "compression_by_name", "engine", "gather_gradients", "gather_text", "half", "is_of_each_rank",
-    "is_sharded", "join", "last_words", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit", "own_part",
-    "part_of", "power_sgd", "rank", "rank_barrier", "recv", "recv_any", "scatter_gradients", "send", "shard", "size", "sum_scatter",
-    "top_k", "unshard", "variable_of_each_rank", "whole_of", "wire_time",
+    "is_sharded", "join", "kept_of", "last_words", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit", "own_part",
+    "part_of", "place", "placed_on", "power_sgd", "rank", "rank_barrier", "recv", "recv_any", "scatter_gradients", "send", "shard", "shares_batch", "size", "sum_scatter",
+    "top_k", "transfer", "unshard", "variable_of_each_rank", "whole_of", "wire_time",
 ]  # fmt: skip
 
 
@@ -41,3 +43,26 @@ def _say_what_nobody_catches() -> None:
 
 if size() > 1:
     _say_what_nobody_catches()
+
+
+class WholeBatch:
+    """While it runs, the ranks of this thread work on the same samples, each on its part of the model.
+
+    Loaders read whole batches, and gradients and statistics are not averaged over ranks. `fit` and `evaluate` do so by
+    themselves for a model that is placed on ranks.
+
+    >>> from varve import distributed
+    >>> with distributed.WholeBatch():
+    ...     distributed.shares_batch()
+    False
+    """
+
+    def __init__(self) -> None:
+        self._scope = _core._WholeBatch()
+
+    def __enter__(self) -> "WholeBatch":
+        self._scope.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.exit()

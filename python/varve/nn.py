@@ -447,6 +447,17 @@ class sync_batch_norm:
         self._scope.exit()
 
 
+def place_evenly(model: _core.Module) -> None:
+    """Places the layers of a built model over the ranks of this job, so that each has about as much to compute.
+
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Dense(3), nn.Dense(2))
+    >>> model.build(2)
+    >>> nn.place_evenly(model)
+    """
+    _core._place_evenly(model)
+
+
 def network(text: str, name: str = "network") -> _core.Module:
     """The network that a TOML text describes, not built yet.
 
@@ -476,6 +487,7 @@ globals().update(_made)
 _layers = list(_made)
 __all__ = [
     "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
-    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "precision", "sync_batch_norm",
+    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "place_evenly", "precision",
+    "sync_batch_norm",
     "watch", *_layers,
 ]  # fmt: skip

@@ -145,7 +145,7 @@ void ReverseWalk::differentiate(const ir::NodePtr& node) {
     below = below || need;
   }
   if (!below || !node->op->differentiable) return;
-  const ir::OriginScope origin({node->origin.path, node->op->name});
+  const ir::OriginScope origin({node->origin.path, node->op->name, node->origin.rank});
   Vjp v{*node->op, node->attrs, tensors_of({node->inputs.begin(), node->inputs.end()}), {}, {}, needs, {}};
   for (int i = 0; i < static_cast<int>(node->types.size()); ++i) {
     v.out.emplace_back(ir::Value{node, i});

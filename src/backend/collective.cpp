@@ -4,6 +4,7 @@
 #include <map>
 
 #include "backend/communicator.h"
+#include "backend/message.h"
 #include "base/convert.h"
 #include "base/ranks.h"
 #include "base/text.h"
@@ -147,26 +148,6 @@ Prepared rank_broadcast(const Task& task) {
   });
 }
 
-Prepared send(const Task& task) {
-  const std::size_t bytes = task.in[0].type.bytes();
-  const int to = static_cast<int>(task.attrs.integer("to")), tag = static_cast<int>(task.attrs.integer("tag"));
-  return prepared([=](const RunArgs& args) {
-    const void* data = args.in[0];
-    Communication::get().run([=](Communicator& all) { all.send(data, bytes, to, tag); });
-    *static_cast<float*>(args.out[0]) = *static_cast<const float*>(args.in[1]);
-  });
-}
-
-Prepared recv(const Task& task) {
-  const std::size_t bytes = task.out[0].type.bytes();
-  const int from = static_cast<int>(task.attrs.integer("from")), tag = static_cast<int>(task.attrs.integer("tag"));
-  return prepared([=](const RunArgs& args) {
-    void* data = args.out[0];
-    Communication::get().run([=](Communicator& all) { all.receive(data, bytes, from, tag); });
-    *static_cast<float*>(args.out[1]) = *static_cast<const float*>(args.in[0]);
-  });
-}
-
 Prepared rank_barrier(const Task&) {
   return prepared([](const RunArgs& args) {
     Communication::get().run([](Communicator& all) { all.barrier(); });
@@ -249,13 +230,16 @@ const std::map<std::string, Maker>& makers() {
       {"sum_scatter", sum_scatter},
       {"all_to_all", all_to_all},
       {"rank_broadcast", rank_broadcast},
-      {"send", send},
-      {"recv", recv},
       {"rank_barrier", rank_barrier},
       {"all_sum_begin", all_sum_begin},
       {"all_sum_end", all_sum_end},
       {"all_gather_begin", all_gather_begin},
       {"all_gather_end", all_gather_end},
+      {"send_begin", send_begin},
+      {"send_end", send_end},
+      {"recv_begin", recv_begin},
+      {"recv_end", recv_end},
+      {"exchanged", exchanged},
   };
   return map;
 }

@@ -161,4 +161,9 @@ std::string unlike_ranks(const std::vector<std::string>& each) {
   return others;
 }
 
+bool& ranks_see_whole_batch() {
+  static thread_local bool whole = false;
+  return whole;
+}
+
 }  // namespace varve

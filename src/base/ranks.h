@@ -20,6 +20,9 @@ struct RankPlace {
 // Read once. Throws Error that names the variable when one is wrong.
 const RankPlace& rank_place();
 
+// Whether this thread's ranks work on the same samples (distributed::WholeBatch), not each on its share.
+bool& ranks_see_whole_batch();
+
 // From these variables: how rank_place() reads, for tests. `get` returns null for what is not set.
 RankPlace read_rank_place(const char* (*get)(const char* name));
 

@@ -27,6 +27,7 @@ struct Draft {
   std::vector<bool> parameters;       // per input: a variable, which may lie in a private layout
   std::vector<ir::PackedPtr> packed;  // per input: the layout chosen for it, or null
   std::vector<Unit> units;            // each after those it reads from
+  Exchanges exchanges = {};           // of all ranks, before each kept its part
   std::string explain;
 };
 

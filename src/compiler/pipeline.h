@@ -27,6 +27,10 @@ extern const std::vector<Pass> kGraphPasses;
 // Among ranks: before anything else, all collectives get their place in one chain; after the graph passes, gradients
 // that are to be summed travel in buckets, begun as soon as the last of a bucket is ready.
 ir::Graph order_collectives(const ir::Graph& graph);
+// Before that, what is placed on one rank is computed there, and what crosses is sent; when all have their order, of
+// what concerns some ranks alone this one keeps its part.
+ir::Graph place(const ir::Graph& graph);
+ir::Graph keep_own_part(const ir::Graph& graph);
 // Parameters that ranks keep in parts are gathered for the forward pass and, ordered, once more for the backward pass.
 ir::Graph regather(const ir::Graph& graph);
 struct BackwardUse {
@@ -65,6 +69,9 @@ std::shared_ptr<const Plan> make_plan(Draft draft);
 // All of it. Inputs are bound with these layouts.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
                                     std::vector<Layout> input_layouts);
+// Of a loop.
+std::shared_ptr<const Plan> compile_body(const ir::Graph& graph, const backend::Backend& backend,
+                                         backend::Choices choices);
 // Contiguous inputs; those marked as parameters may be asked for in a private layout.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
                                     const std::vector<bool>& parameters = {}, backend::Choices choices = {});

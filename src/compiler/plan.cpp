@@ -125,6 +125,8 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
   plan->explain = std::move(draft.explain);
   for (const std::string& report : memory.reports) plan->explain += report + "\n";
   plan->exchanges = exchanges_of(draft.graph);
+  plan->exchanges.any |= draft.exchanges.any;
+  plan->exchanges.hash ^= draft.exchanges.hash;
   plan->choices = draft.choices;
   plan->executes = draft.backend->executes();
   plan->device = draft.backend->device();

@@ -51,6 +51,11 @@ void check_mixup(const Dataset& dataset) {
 
 LoaderOptions in_the_job(LoaderOptions options) {
   if (options.ranks != 0) return options;
+  if (ranks_see_whole_batch()) {
+    options.rank = 0;
+    options.ranks = 1;
+    return options;
+  }
   options.rank = rank_place().rank;
   options.ranks = rank_place().size;
   return options;

@@ -41,6 +41,7 @@ struct ValueHash {
 struct Origin {
   std::string path;         // module path
   std::string gradient_of;  // operator whose gradient rule recorded it
+  int rank = -1;            // where it is to be computed; -1: where its inputs are
 };
 
 // What the node's operator carries that is neither input nor attribute: a user's gradient, a recomputation.

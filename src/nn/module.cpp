@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/state.h"
+#include "varve/distributed.h"
 
 namespace varve::nn {
 namespace {
@@ -72,7 +73,7 @@ Tensor Module::operator()(const Tensor& x, Mode mode) {
   // The first call makes variables: one thread at a time, whatever part of a model it calls.
   std::unique_lock<std::recursive_mutex> making;
   if (!state_->called) making = std::unique_lock(making_mutex());
-  const Frame frame(state_->name);
+  const Frame frame(*state_);
   const Wide wide(state_->wide);
   if (!x.defined()) throw Error(where() + ": the input is an undefined Tensor.");
   Tensor y;
@@ -184,12 +185,15 @@ Variable Module::parameter(const std::string& name, const Shape& shape, const In
   }
   if (tracing()) throw too_late(where(), name);
   const std::string path = join_path(Frame::current() ? Frame::current()->path() : state_->name, name);
+  const int rank = Scope::rank();
+  const Scope everywhere("", Scope::kEveryRank);
   const Tensor values =
       initial(shape, options.fans, {.seed = DryRun::seed(), .stream = path, .dtype = Wide::current() ? f64 : f32});
   if (values.shape() != shape)
     throw Error(where() + ": the initialiser of '" + name + "' gave shape " + values.shape().str() + " for " +
                 shape.str() + ".");
   const Variable variable(path, (Wide::current() ? values.to(f64) : values).eval());
+  if (rank >= 0) distributed::place({variable}, rank);
   state_->variables.push_back({name, variable, true, options.foreign, false});
   return variable;
 }
@@ -207,7 +211,10 @@ Variable Module::buffer(const std::string& name, const Tensor& given) {
   }
   if (tracing()) throw too_late(where(), name);
   const std::string path = join_path(Frame::current() ? Frame::current()->path() : state_->name, name);
+  const int rank = Scope::rank();
+  const Scope everywhere("", Scope::kEveryRank);
   const Variable variable(path, initial.eval(), false);
+  if (rank >= 0) distributed::place({variable}, rank);
   if (again)
     made->variable = variable;
   else

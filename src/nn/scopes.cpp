@@ -23,10 +23,10 @@ thread_local std::vector<Flattened> flattened;  // those that died are dropped w
 
 }  // namespace
 
-Frame::Frame(const std::string& name)
-    : path_(current_frame ? join_path(current_frame->path_, name) : name),
+Frame::Frame(const Module::State& module)
+    : path_(current_frame ? join_path(current_frame->path_, module.name) : module.name),
       depth_(current_frame ? current_frame->depth_ + 1 : 0),
-      scope_(name),
+      scope_(module.name, module.rank),
       outer_(std::exchange(current_frame, this)) {}
 Frame::~Frame() { current_frame = outer_; }
 const Frame* Frame::current() { return current_frame; }

@@ -33,6 +33,7 @@ struct Module::State {
   std::vector<Entry> variables;
   bool learns_size = false;
   std::atomic<bool> called = false;  // then its variables are made, and threads may call it side by side
+  int rank = -1;                     // where it is placed; -1: where the module around it is
   std::vector<Pattern> patterns;     // freeze() and unfreeze() in order: variables may be made after them
 
   // Of the first batch, or of build(): what summarize() runs.
@@ -61,7 +62,7 @@ std::string join_path(const std::string& outer, const std::string& name);
 // One module call in progress on this thread.
 class Frame {
  public:
-  explicit Frame(const std::string& name);
+  explicit Frame(const Module::State& module);
   ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;

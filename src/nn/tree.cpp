@@ -1,7 +1,9 @@
 // What a module answers about the variables of its tree.
+#include <algorithm>
 #include <unordered_set>
 
 #include "nn/state.h"
+#include "varve/distributed.h"
 
 namespace varve::nn {
 namespace {
@@ -122,6 +124,36 @@ Variable Module::variable(const std::string& path) const {
 
 void Module::freeze(const std::string& pattern) { remember_pattern(*state_, {pattern, false}, built()); }
 void Module::unfreeze(const std::string& pattern) { remember_pattern(*state_, {pattern, true}, built()); }
+
+namespace {
+
+void set_rank(Module::State& tree, int rank) {
+  tree.rank = rank;
+  for (const auto& [name, child] : tree.children) set_rank(*child, rank);
+}
+
+bool is_placed(const Module::State& tree) {
+  if (tree.rank >= 0) return true;
+  return std::any_of(tree.children.begin(), tree.children.end(),
+                     [](const auto& child) { return is_placed(*child.second); });
+}
+
+}  // namespace
+
+void Module::place(const PlaceOptions& options) {
+  if (tracing()) throw Error(kind() + ": place() inside a compiled function; call it before.");
+  if (options.rank < -1)
+    throw Error(kind() + ": place: expected a rank of 0 or more, or -1, got " + std::to_string(options.rank) + ".");
+  std::vector<Variable> variables;
+  each_entry(*state_, [&](const std::string&, const State::Entry& entry) { variables.push_back(entry.variable); });
+  if (options.rank >= 0)
+    distributed::place(variables, options.rank);
+  else
+    distributed::unshard(variables);
+  set_rank(*state_, options.rank);
+}
+
+bool Module::placed() const { return is_placed(*state_); }
 
 void Module::reset_state() {
   each_entry(*state_, [](const std::string&, State::Entry& entry) {

@@ -6,6 +6,7 @@
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
+#include "tensor/trace.h"
 #include "varve/distributed.h"
 #include "varve/ops.h"
 
@@ -312,7 +313,8 @@ int checked_peer(const char* op, int peer) {
 }
 
 int checked_tag(const char* op, int tag) {
-  if (tag < 0 || tag > 32767) throw Error(cat(op, ": expected a tag from 0 to 32767, got ", tag, "."));
+  // The one above is transfer's; MPI promises no more.
+  if (tag < 0 || tag > 32766) throw Error(cat(op, ": expected a tag from 0 to 32766, got ", tag, "."));
   return tag;
 }
 
@@ -330,7 +332,7 @@ namespace distributed {
 Tensor all_sum(const Tensor& x) { return record(all_sum_op.record(), {x}, whole_world())[0]; }
 Tensor all_mean(const Tensor& x) { return size() == 1 ? x : all_sum(x) * (1.0 / size()); }
 std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients) {
-  if (size() == 1 && lever("lone-rank")) return gradients;
+  if (size() == 1 ? lever("lone-rank") : !shares_batch()) return gradients;
   Attrs attrs = whole_world();
   attrs.set("bucket", true);
   std::vector<Tensor> means;
@@ -374,6 +376,10 @@ Tensor broadcast(const Tensor& x, int root) {
 }
 
 void send(const Tensor& x, int to, int tag) {
+  if (GradientScope::current() && is_floating(x.dtype()) && !x.node()->is("stop_gradient"))
+    throw Error(
+        "send: a gradient is being recorded, and none comes back through a message. distributed::transfer(x, from, to) "
+        "has one: all ranks call it. To send the value alone: send(stop_gradient(x), …).");
   set_token(record(send_op.record(), {x, token().value()},
                    {{"to", checked_peer("send", to)}, {"tag", checked_tag("send", tag)}})[0]);
 }
@@ -389,6 +395,10 @@ Tensor recv(const TensorType& type, int from, int tag) {
 }
 
 void rank_barrier() { set_token(record(rank_barrier_op.record(), {token().value()}, whole_world())[0]); }
+
+WholeBatch::WholeBatch() : before_(std::exchange(ranks_see_whole_batch(), true)) {}
+WholeBatch::~WholeBatch() { ranks_see_whole_batch() = before_; }
+bool shares_batch() { return rank_place().size > 1 && !ranks_see_whole_batch() && Scope::rank() < 0; }
 
 int rank() { return rank_place().rank; }
 int size() { return alone > 0 ? 1 : rank_place().size; }

@@ -29,5 +29,7 @@ std::vector<const OpRecord*> random_ops();
 std::vector<const OpRecord*> optimizer_ops();
 std::vector<const OpRecord*> collective_ops();
 std::vector<const OpRecord*> compression_ops();
+std::vector<const OpRecord*> message_ops();  // collectives of two ranks
+std::vector<const OpRecord*> placed_ops();
 
 }  // namespace varve

@@ -45,6 +45,14 @@ std::int64_t common_length(const std::vector<Tensor>& xs, const ScanOptions& opt
   return length;
 }
 
+// A program's collectives have one order, fixed when it is compiled; those of a body would be met again and again.
+void refuse_collective(const ir::Node& node) {
+  if (node.op->family != "collective" || (node.attrs.has("ranks") && node.attrs.integer("ranks") == 1)) return;
+  throw Error(cat("scan: its body calls ", node.op->name,
+                  ", but ranks exchange values between loops only, not inside them. Call it on the loop's results, or "
+                  "write the loop out step by step."));
+}
+
 // Splits what the body recorded: its own nodes, and values that do not change from step to step. Those are computed
 // once, outside, and given to the body as inputs; literals stay inside.
 class Region {
@@ -60,6 +68,8 @@ class Region {
     for (const ir::NodePtr& node : order)
       for (const ir::Value& input : node->inputs)
         if (varies_.count(input.node.get())) varies_.insert(node.get());
+    for (const ir::NodePtr& node : order)
+      if (varies_.count(node.get())) refuse_collective(*node);
     ir::ValueMap replaced;
     auto capture = [&](const ir::Value& value) {
       if (varies_.count(value.node.get()) || value.node->is("fill") || replaced.count(value)) return;

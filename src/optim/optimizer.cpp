@@ -1,4 +1,5 @@
 // An optimiser bound to parameters: clipping, groups, the rule, the assignments.
+#include <algorithm>
 #include <cmath>
 
 #include "optim/compressed.h"
@@ -30,6 +31,9 @@ void check_parameter(const std::string& optimizer, const Variable& parameter, co
   }
 }
 
+// A parameter that lives on one rank is updated there.
+Scope where_it_lives(const Member& member) { return Scope("", distributed::placed_on(member.parameter)); }
+
 // `parts`: each rank has its own part of them.
 Tensor global_norm(const std::vector<Tensor>& gradients, bool parts) {
   Tensor total;
@@ -52,6 +56,8 @@ State& bound(const std::shared_ptr<State>& state) {
 struct Bound::State {
   Optimizer optimizer;
   distributed::Parallel parallel;
+  // Parameters live on one rank or another: all ranks see the whole batch, and there is nothing to average.
+  bool model_parallel = false;
   std::vector<Variable> parameters;
   std::vector<Member> members;
   Variable rate, step;
@@ -99,6 +105,7 @@ Optimizer& Optimizer::decay_weights_only() {
 Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed::Parallel& parallel) const {
   auto state = std::make_shared<Bound::State>(Bound::State{.optimizer = *this,
                                                            .parallel = parallel,
+                                                           .model_parallel = false,
                                                            .parameters = parameters,
                                                            .members = {},
                                                            .rate = Variable("rate", full({}, rate_), false),
@@ -113,6 +120,12 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
         rule_.name +
         ": shards are fit's, which computes each of them apart. In a loop of your own, leave shards out, or add "
         "up the shards' gradients on every rank and give them to apply_whole().");
+  state->model_parallel = std::any_of(parameters.begin(), parameters.end(),
+                                      [](const Variable& p) { return distributed::placed_on(p) >= 0; });
+  if (state->model_parallel && state->sharded())
+    throw Error(rule_.name +
+                ": shard_optimizer and shard_parameters cut up what all ranks have; these parameters are placed on "
+                "ranks already. Leave them out.");
   if (parallel.shard_parameters) distributed::shard(parameters);
   for (const Variable& parameter : parameters) {
     check_parameter(rule_.name, parameter, state->members);
@@ -129,6 +142,7 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
       member.state.emplace_back(name + "." + parameter.name(), start, false);
     }
     if (state->sharded()) distributed::shard(member.state);
+    if (const int rank = distributed::placed_on(parameter); rank >= 0) distributed::place(member.state, rank);
     state->members.push_back(std::move(member));
   }
   if (distributed::size() > 1 && parallel.compress.name != "none")
@@ -162,7 +176,7 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
 // Over ranks.
 std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients) const {
   const std::vector<Tensor> own = checked(gradients);
-  if (parallel.average_every > 0 || parallel.staleness >= 0) return own;  // ranks step by themselves
+  if (model_parallel || parallel.average_every > 0 || parallel.staleness >= 0) return own;  // nothing to average here
   if (compressor) return compressor->means(own);
   return sharded() ? scatter_means(own) : distributed::mean_gradients(own);
 }
@@ -171,13 +185,19 @@ std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients)
 void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
   const double value = optimizer.clips_value(), most = optimizer.clips_norm();
   if (value > 0) {
-    for (Tensor& g : gradients) g = clip(g, -value, value);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Scope there = where_it_lives(members[i]);
+      gradients[i] = clip(gradients[i], -value, value);
+    }
     norm = {};
   }
   if (most > 0) {
     if (!norm.defined()) norm = global_norm(gradients, sharded());
     const Tensor scale = minimum(1, most / norm);
-    for (Tensor& g : gradients) g = g * scale.to(g.dtype());
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Scope there = where_it_lives(members[i]);
+      gradients[i] = gradients[i] * scale.to(gradients[i].dtype());
+    }
   }
   const Tensor step_now = step.value() + 1;
   step.assign(step_now);
@@ -188,8 +208,8 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
   // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
   step.value().eval();
   for (const Member& member : members) {
-    distributed::part_of(member.parameter).value().eval();
-    for (const Variable& kept : member.state) distributed::part_of(kept).value().eval();
+    distributed::kept_of(member.parameter).value().eval();
+    for (const Variable& kept : member.state) distributed::kept_of(kept).value().eval();
   }
 }
 
@@ -207,6 +227,7 @@ void Bound::State::assign(const std::vector<Tensor>& updated) {
 
 Tensor Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {
   const Optimizer::Rule& rule = optimizer.rule_;
+  const Scope there = where_it_lives(member);
   const bool cut = sharded() && !distributed::is_sharded(member.parameter);
   Optimizer::Slot slot{.parameter = cut ? distributed::own_part(member.parameter.value())
                                         : distributed::part_of(member.parameter).value(),

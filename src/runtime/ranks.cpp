@@ -257,7 +257,7 @@ Received recv_any(const TensorType& type, int tag) {
 void broadcast_variables(const std::vector<Variable>& variables, int root) {
   if (size() == 1) return;
   for (const Variable& each : variables) {
-    if (is_sharded(each)) continue;
+    if (!kept_of(each).same(each)) continue;
     Variable variable = each;
     const Tensor value = variable.value();
     const auto* from = static_cast<const std::byte*>(value.data());
@@ -270,7 +270,8 @@ void broadcast_variables(const std::vector<Variable>& variables, int root) {
 void check_ranks(const std::vector<Variable>& all_variables) {
   if (size() == 1) return;
   std::vector<Variable> variables = all_variables;
-  std::erase_if(variables, is_sharded);  // no rank has a copy to compare
+  // No rank has a copy to compare.
+  std::erase_if(variables, [](const Variable& each) { return !kept_of(each).same(each); });
   std::string hashes;
   for (const Variable& variable : variables) {
     const Tensor value = variable.value();

@@ -39,23 +39,28 @@ Tensor gathered(const Tensor& part, const Shape& shape) {
 
 }  // namespace
 
+namespace {
+
+void keep_as(Variable::State& state, Form form) {
+  if (!tracing()) form.kept.value().eval();
+  Tensor before;  // given back after the mutex
+  const std::lock_guard lock(state.mutex);
+  before = std::exchange(state.held, Tensor());
+  state.packed = nullptr;
+  state.layout = nullptr;
+  state.form = std::make_shared<const Form>(std::move(form));
+}
+
+}  // namespace
+
 void shard(const std::vector<Variable>& variables) {
   if (size() == 1) return;
   for (const Variable& variable : variables) {
     Variable::State& state = *variable.state();
     if (state.form || state.type.shape.numel() == 0) continue;
-    const Tensor own = own_part(variable.value());
-    if (!tracing()) own.eval();
     const Shape shape = state.type.shape;
-    auto form = std::make_shared<const Form>(Form{Variable(state.name, own, state.trainable),
-                                                  [shape](const Tensor& kept) { return gathered(kept, shape); },
-                                                  own_part, false});
-    Tensor before;  // given back after the mutex
-    const std::lock_guard lock(state.mutex);
-    before = std::exchange(state.held, Tensor());
-    state.packed = nullptr;
-    state.layout = nullptr;
-    state.form = std::move(form);
+    keep_as(state, {Variable(state.name, own_part(variable.value()), state.trainable),
+                    [shape](const Tensor& kept) { return gathered(kept, shape); }, own_part});
   }
 }
 
@@ -75,8 +80,33 @@ Variable variable_of_each_rank(const std::string& name, const Tensor& own) {
                                                    const std::int64_t r = rank();
                                                    return whole.slice({{r, r + 1}}).reshape(shape);
                                                  },
-                                                 true});
+                                                 -1, true});
   return variable;
+}
+
+void place(const std::vector<Variable>& variables, int rank) {
+  if (rank < 0) throw Error("place: expected a rank of 0 or more, got " + std::to_string(rank) + ".");
+  if (size() == 1) return;
+  if (rank >= size())
+    throw Error("place: rank " + std::to_string(rank) + " of " + std::to_string(size()) +
+                " ranks. Start more of them, or name one of 0 to " + std::to_string(size() - 1) + ".");
+  static const OpRecord &owned = find_operator("owned"), &keep = find_operator("keep");
+  for (const Variable& variable : variables) {
+    Variable::State& state = *variable.state();
+    if (state.form && state.form->owner == rank) continue;
+    if (state.form) unshard({variable});
+    const Shape shape = state.type.shape;
+    const auto part = [rank](const Tensor& whole) { return record(keep, {whole}, {{"rank", rank}})[0]; };
+    keep_as(state, {Variable(state.name, part(variable.value()), state.trainable),
+                    [rank, shape](const Tensor& kept) {
+                      return record(owned, {kept}, {{"rank", rank}, {"shape", shape}})[0];
+                    },
+                    part, rank});
+  }
+}
+
+int placed_on(const Variable& variable) {
+  return variable.state() && variable.state()->form ? variable.state()->form->owner : -1;
 }
 
 void unshard(const std::vector<Variable>& variables) {
@@ -91,8 +121,14 @@ void unshard(const std::vector<Variable>& variables) {
 
 bool is_of_each_rank(const Variable& variable) { return is_sharded(variable) && variable.state()->form->of_each_rank; }
 
-bool is_sharded(const Variable& variable) { return variable.state() && variable.state()->form != nullptr; }
+bool is_sharded(const Variable& variable) {
+  return variable.state() && variable.state()->form && variable.state()->form->owner < 0;
+}
 
 Variable part_of(const Variable& variable) { return is_sharded(variable) ? variable.state()->form->kept : variable; }
+
+Variable kept_of(const Variable& variable) {
+  return variable.state() && variable.state()->form ? variable.state()->form->kept : variable;
+}
 
 }  // namespace varve::distributed

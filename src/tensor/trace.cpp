@@ -22,13 +22,15 @@ Trace* Trace::current() { return current_trace; }
 
 bool tracing() { return current_trace != nullptr; }
 
-Scope::Scope(const std::string& name) {
+Scope::Scope(const std::string& name, int rank) {
   ir::Origin origin = ir::OriginScope::current();
   if (!name.empty()) origin.path += (origin.path.empty() ? "" : ".") + name;
+  if (rank != -1) origin.rank = rank == kEveryRank ? -1 : rank;
   held_ = std::make_shared<ir::OriginScope>(std::move(origin));
 }
 Scope::~Scope() = default;
 const std::string& Scope::path() { return ir::OriginScope::current().path; }
+int Scope::rank() { return ir::OriginScope::current().rank; }
 
 Trace::Use& Trace::use(const std::shared_ptr<Variable::State>& variable) {
   for (Use& use : uses_)

@@ -19,6 +19,7 @@ struct Form {
   Variable kept;
   std::function<Tensor(const Tensor& kept)> whole;
   std::function<Tensor(const Tensor& whole)> part;
+  int owner = -1;             // the one rank that keeps it, all of it; -1: each keeps a part
   bool of_each_rank = false;  // each rank's value is its own, not a part of one
 };
 

@@ -189,7 +189,8 @@ Position load_checkpoint(const std::string& path, const std::vector<Kept>& varia
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (values) values->push_back(found[i]);
-    if (!values || !distributed::is_sharded(variables[i].variable)) Variable(variables[i].variable).assign(found[i]);
+    if (!values || distributed::kept_of(variables[i].variable).same(variables[i].variable))
+      Variable(variables[i].variable).assign(found[i]);
   }
   return position;
 }

@@ -94,7 +94,7 @@ std::vector<std::int64_t> longest_of_ranks(const std::vector<std::int64_t>& leng
 }  // namespace
 
 void Totals::add_ranks() {
-  if (distributed::size() == 1) return;
+  if (distributed::size() == 1 || !distributed::shares_batch()) return;
   std::vector<std::int64_t> lengths;
   note_lengths(lengths);
   lengths = longest_of_ranks(lengths);
@@ -274,6 +274,8 @@ Totals Evaluator::measured_somehow() {
 
 Score Evaluator::run() {
   const auto start = std::chrono::steady_clock::now();
+  std::optional<distributed::WholeBatch> whole;
+  if (is_model_parallel(model_)) whole.emplace();
   prepare([] { return !InterruptScope::asked(); });
   const Totals totals = measured_somehow();
   Score score;

@@ -49,6 +49,8 @@ const std::vector<Field>& fields() {
       flag("shard_parameters", &Parallel::shard_parameters),
       {"compress", read_compression, [](const Parallel& p) { return compression_value(p.compress); }},
       whole("shards", &Parallel::shards, 0),
+      whole("micro_batches", &Parallel::micro_batches, 1),
+      flag("pipeline", &Parallel::pipeline),
       flag("sync_batch_norm", &Parallel::sync_batch_norm),
       whole("check_every", &Parallel::check_every, 0),
       whole("average_every", &Parallel::average_every, 0),
@@ -94,6 +96,21 @@ KeyRow parallel_row() {
           }};
 }
 
+bool is_model_parallel(const nn::Module& model) { return distributed::size() > 1 && model.placed(); }
+
+void check_model_parallel(const std::string& where, const Parallel& p) {
+  const auto wrong = [&](const char* what, const char* why) {
+    throw Error(where + ": " + what + " and a model that is placed on ranks do not go together: " + why);
+  };
+  const char* const whole = "every rank sees the whole batch, and has a part of the model alone. Leave it out.";
+  if (p.shard_optimizer || p.shard_parameters) wrong("sharded state", whole);
+  if (p.shards > 0) wrong("shards", whole);
+  if (p.compress.name != "none") wrong("compress", whole);
+  if (p.average_every > 0) wrong("average_every", whole);
+  if (p.staleness >= 0) wrong("staleness", whole);
+  if (p.sync_batch_norm) wrong("sync_batch_norm", "batch norm sees each micro-batch whole. Leave it out.");
+}
+
 void check_parallel(const std::string& where, const Parallel& p) {
   const auto wrong = [&](const std::string& what) { throw Error(where + ": " + what); };
   const auto least = [&](const char* name, std::int64_t value, std::int64_t low) {
@@ -101,6 +118,7 @@ void check_parallel(const std::string& where, const Parallel& p) {
       wrong(std::string(name) + " must be at least " + std::to_string(low) + ", got " + std::to_string(value) + ".");
   };
   least("shards", p.shards, 0);
+  least("micro_batches", p.micro_batches, 1);
   least("check_every", p.check_every, 0);
   least("average_every", p.average_every, 0);
   least("staleness", p.staleness, -1);
@@ -114,6 +132,7 @@ void check_parallel(const std::string& where, const Parallel& p) {
   if (p.compress.name != "none") ways.push_back("compress");
   if (p.average_every > 0) ways.push_back("average_every");
   if (p.staleness >= 0) ways.push_back("staleness");
+  if (p.pipeline) ways.push_back("pipeline");
   if (ways.size() > 1) wrong(ways[0] + " and " + ways[1] + " do not go together: leave one of them out.");
   if (p.shards > 0 && p.sync_batch_norm)
     wrong(

@@ -1,5 +1,7 @@
 #include "train/step.h"
 
+#include <algorithm>
+
 #include "varve/autodiff.h"
 #include "varve/distributed.h"
 #include "varve/ops.h"
@@ -28,9 +30,12 @@ TrainStep::TrainStep(Parts parts)
     make_shards();
   else if (distributed::size() > 1)
     share_ = Variable("share", ones({5}), false);
+  shares_ = distributed::shares_batch();
   if (!keeps_gradients()) return;
-  for (const Variable& parameter : parts_.optimizer.parameters())
+  for (const Variable& parameter : parts_.optimizer.parameters()) {
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
+    if (const int rank = distributed::placed_on(parameter); rank >= 0) distributed::place({sums_.back()}, rank);
+  }
   count_ = Variable("accumulated", zeros({}), false);
 }
 
@@ -53,6 +58,12 @@ void TrainStep::take_part(const Share& share) {
       static_cast<float>(parts_.sharers * static_cast<double>(share.samples) / static_cast<double>(share.of));
   share_.assign(tensor({weight, share.samples > 0 ? 1.f : 0.f, share.ends ? 1.f : 0.f, share.stops ? 1.f : 0.f,
                         share.saves ? 1.f : 0.f}));
+}
+
+// What all ranks know, and their wishes.
+std::vector<Tensor> TrainStep::with_wishes(std::vector<Tensor> measured) const {
+  measured.push_back(distributed::all_sum(share_.value().slice({{2, 5}})));
+  return measured;
 }
 
 // Of all ranks: the mean loss over the batch, sums of metrics, wishes; in one message.
@@ -95,6 +106,24 @@ void TrainStep::use(const std::vector<Tensor>& gradients) {
   count_.assign(count_ + 1);
 }
 
+// One after the other, each as large as its share of the samples; the backward pass then begins with the last, so that
+// a pipeline's ranks have several under way.
+TrainStep::Forward TrainStep::forward(const Tensor& x, const Tensor& target) const {
+  const std::int64_t samples = x.dim(0), count = std::max<std::int64_t>(1, std::min(parts_.micro_batches, samples));
+  std::vector<Tensor> outputs;
+  Tensor loss;
+  for (std::int64_t m = 0; m < count; ++m) {
+    const Range rows{samples * m / count, samples * (m + 1) / count};
+    const auto part = [&](const Tensor& all) { return count == 1 ? all : all.slice({rows}); };
+    outputs.push_back(parts_.model(part(x), Mode::train));
+    const Tensor own = cast(parts_.loss(outputs.back(), part(target)), f32);
+    if (count == 1) return {outputs.back(), own};
+    const Tensor share = own * (static_cast<double>(rows.end - rows.begin) / static_cast<double>(samples));
+    loss = loss.defined() ? loss + share : share;
+  }
+  return {concat(outputs, 0), loss};
+}
+
 // Of the weighted loss; what is measured is not weighted.
 ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const Tensor& weight) {
   const nn::Precision precision(parts_.precision.dtype);
@@ -108,24 +137,24 @@ ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const 
                  : call.y;
     });
   const Tensor target = parts_.loss.of_input ? x : y;
-  Tensor output, own_loss;
+  Forward own;
   const auto [loss, gradients] = value_and_grad(
       [&] {
-        output = parts_.model(x, Mode::train);
-        own_loss = cast(parts_.loss(output, target), f32);
-        return weight.defined() ? own_loss * weight : own_loss;
+        own = forward(x, target);
+        return weight.defined() ? own.loss * weight : own.loss;
       },
       parts_.optimizer.parameters());
-  return {gradients, measure(stop_gradient(output), weight.defined() ? stop_gradient(own_loss) : loss, target,
+  return {gradients, measure(stop_gradient(own.output), weight.defined() ? stop_gradient(own.loss) : loss, target,
                              parts_.metrics, parts_.unit)};
 }
 
 std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
   const auto share = [&](std::int64_t i) { return share_.value().slice({{i, i + 1}}).reshape({}); };
   std::optional<nn::SyncBatchNorm> sync;
-  if (parts_.sync_batch_norm && share_.state()) sync.emplace(share(1));
-  ShardStep::Computed own = computed(x, y, share_.state() ? share(0) : Tensor{});
-  if (share_.state() && !parts_.alone) own.measured = measured_by_all(own.measured);
+  if (parts_.sync_batch_norm && shares_) sync.emplace(share(1));
+  ShardStep::Computed own = computed(x, y, shares_ ? share(0) : Tensor{});
+  if (share_.state() && !parts_.alone)
+    own.measured = shares_ ? measured_by_all(own.measured) : with_wishes(own.measured);
   use(own.gradients);
   return own.measured;
 }

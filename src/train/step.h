@@ -28,6 +28,7 @@ class TrainStep {
     std::optional<HeldData> held = std::nullopt;
     TargetUnit unit = {};
     bool sync_batch_norm = false;
+    std::int64_t micro_batches = 1;
     std::int64_t shards = 0;
     data::Batch spare = {};        // with shards: one sample, the same on every rank
     bool alone = false;            // among ranks that step by themselves
@@ -70,6 +71,11 @@ class TrainStep {
   void update(const std::vector<Tensor>& gradients);
   void use(const std::vector<Tensor>& gradients);  // to update, or to accumulate them
   bool keeps_gradients() const { return parts_.accumulate > 1 || parts_.keeps_gradients; }
+  struct Forward {
+    Tensor output, loss;
+  };
+  Forward forward(const Tensor& x, const Tensor& target) const;
+  std::vector<Tensor> with_wishes(std::vector<Tensor> measured) const;
   std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
 
   Parts parts_;
@@ -77,7 +83,8 @@ class TrainStep {
   Variable count_;              // of batches in them
   Share part_;
   std::optional<ShardStep> shards_;
-  Variable share_;  // weight of this rank's loss, whether its samples count, its wishes; undefined: one rank
+  bool shares_ = false;  // each rank has its share of the batch
+  Variable share_;       // weight of this rank's loss, whether its samples count, its wishes; undefined: one rank
   BatchProgram batch_;
   Compiled<void, 0> apply_;
   Compiled<std::vector<Tensor>, 0> whole_;  // what follows the last shard

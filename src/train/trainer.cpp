@@ -58,11 +58,11 @@ void check(const FitOptions& o, const data::Dataset& train) {
 // Rank 0's whole values, of which the others keep their parts.
 void give_parts(const std::vector<Variable>& variables, const std::vector<Tensor>& wholes) {
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (!distributed::is_sharded(variables[i])) continue;
+    if (distributed::kept_of(variables[i]).same(variables[i])) continue;
     const TensorType type = variables[i].type();
     const Tensor own = wholes.empty() ? zeros(type.shape, type.dtype) : wholes[i];
     Variable(variables[i]).assign(distributed::broadcast(own).eval());
-    distributed::part_of(variables[i]).value().eval();
+    distributed::kept_of(variables[i]).value().eval();
   }
 }
 
@@ -152,11 +152,20 @@ void Trainer::join_ranks() {
 bool Trainer::saves_together() const {
   const distributed::Parallel& p = options_.parallel;
   return distributed::size() > 1 &&
-         (averages() || p.shard_optimizer || p.shard_parameters || p.compress.name != "none");
+         (averages() || p.shard_optimizer || p.shard_parameters || p.compress.name != "none" || whole_batch_);
+}
+
+// Each rank then has a part of the model, and sees the whole batch.
+void Trainer::place_model() {
+  if (options_.parallel.pipeline) nn::place_evenly(model_);
+  if (!is_model_parallel(model_)) return;
+  check_model_parallel("fit: parallel", options_.parallel);
+  whole_batch_.emplace();
 }
 
 void Trainer::prepare_model() {
   build_for(model_, train_, options_.batch, options_.seed);
+  place_model();
   check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
   if (options_.parallel.shard_parameters) distributed::broadcast_variables(model_.parameters());
   distributed::Parallel parallel = options_.parallel;
@@ -207,6 +216,7 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
           .held = held_,
           .unit = unit_of(train_, options_.loss),
           .sync_batch_norm = options_.parallel.sync_batch_norm,
+          .micro_batches = options_.parallel.micro_batches,
           .shards = options_.parallel.shards,
           .spare = options_.parallel.shards > 0 ? spare_sample() : data::Batch{},
           .alone = averages() || has_server(),
@@ -328,6 +338,8 @@ History Trainer::go() {
   while (at_.epoch < options_.epochs && at_.history.stopped.empty())
     if (!train_epoch()) break;
   if (options_.parallel.shard_parameters) distributed::unshard(model_.parameters());
+  if (whole_batch_) model_.place({.rank = -1});
+  whole_batch_.reset();
   for (const CallbackPtr& callback : options_.callbacks) callback->end(*this);
   if (folder_ && began_ && !at_.history.interrupted) write_page(true);
   return at_.history;

@@ -70,6 +70,7 @@ class Trainer : public Session {
   void tick();
   void set_rate();
   void join_ranks();
+  void place_model();
   bool saves_together() const;  // ranks keep parts of the state: all take part in a checkpoint
   bool saves_now() const;
   void save_best();
@@ -90,6 +91,7 @@ class Trainer : public Session {
   [[noreturn]] void report_not_finite();
   std::string find_layer();
 
+  std::optional<distributed::WholeBatch> whole_batch_;  // parts of the model live on one rank each
   nn::Module& model_;
   data::Dataset train_;
   FitOptions options_;

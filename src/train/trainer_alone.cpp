@@ -8,8 +8,8 @@ namespace varve::train {
 bool Trainer::averages() const { return distributed::size() > 1 && options_.parallel.average_every > 0; }
 bool Trainer::has_server() const { return distributed::size() > 1 && options_.parallel.staleness >= 0; }
 bool Trainer::is_server() const { return has_server() && distributed::rank() == 0; }
-int Trainer::sharers() const { return distributed::size() - (has_server() ? 1 : 0); }
-int Trainer::place() const { return distributed::rank() - (has_server() ? 1 : 0); }
+int Trainer::sharers() const { return whole_batch_ ? 1 : distributed::size() - (has_server() ? 1 : 0); }
+int Trainer::place() const { return whole_batch_ ? 0 : distributed::rank() - (has_server() ? 1 : 0); }
 double Trainer::rate_share() const { return has_server() && options_.parallel.staleness > 0 ? 1.0 / sharers() : 1; }
 
 void Trainer::prepare_alone() {

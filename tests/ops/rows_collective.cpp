@@ -14,6 +14,8 @@ std::vector<Row> collective_rows() {
   row("all_max", [](const Tensor& x) { return dist::all_max(x); });
   row("all_min", [](const Tensor& x) { return dist::all_min(x); });
   row("rank_broadcast", [](const Tensor& x) { return dist::broadcast(x); });
+  rows.push_back(unary_row(
+      "transfer", [](const Tensor& x) { return dist::transfer(x, 0, 0); }, same, values));
   const auto unchanged = [](const DoublesList& in) { return in; };
   rows.push_back({.op = "all_gather",
                   .call = [](const Tensors& in) { return dist::all_gather(in[0], in[0].rank() - 1); },

@@ -89,4 +89,8 @@ class Graph : public Module {
   std::shared_ptr<std::vector<Step>> steps_ = std::make_shared<std::vector<Step>>();  // one list for all copies
 };
 
+// Places the layers of a built model over the ranks of this job, in their order, so that each has about as much to
+// compute. Those of sequentials and graphs are taken one by one. Error where there are fewer layers than ranks.
+void place_evenly(Module& model);
+
 }  // namespace varve::nn

@@ -61,6 +61,10 @@ struct Loaded {
   std::vector<std::string> missing, unexpected;  // partial only
 };
 
+struct PlaceOptions {
+  int rank = -1;
+};
+
 struct SummaryRow {
   std::string path, kind;
   Shape output;
@@ -106,6 +110,11 @@ class Module {
   // Frozen parameters stay as they are; a frozen batch norm uses its running statistics in training too.
   void freeze(const std::string& pattern = "*");  // * and ? as in a shell, over paths
   void unfreeze(const std::string& pattern = "*");
+
+  // Where it is computed among ranks, and where its variables are kept: it, and all modules inside it. -1: on all of
+  // them. What crosses from one rank to another is sent. In a world of one rank it means nothing.
+  void place(const PlaceOptions& options);
+  bool placed() const;  // whether it, or a module inside it, is
 
   void reset_state();  // what stateful recurrent layers carry from batch to batch, to zero
 

@@ -1,6 +1,8 @@
 // List scheduling: of the units that may run, the one that leaves the least memory held; what begins a message goes
 // before them, and so does what is computed for messages alone, the next message first; what waits for one goes after.
+// What another rank of a pipeline waits for goes before what it does not.
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,6 +21,7 @@ class Scheduler {
         growth_(draft.units.size(), 0),
         timing_(draft.units.size(), 0),
         message_(draft.units.size(), 0),
+        passed_on_(draft.units.size(), std::numeric_limits<std::int64_t>::max()),
         done_(draft.units.size(), false),
         next_(draft.units.size()),
         read_(draft.units.size()) {
@@ -32,6 +35,7 @@ class Scheduler {
         if (readers.size() == 1) growth_[static_cast<std::size_t>(reader)] -= held(buffer);
       }
     }
+    find_passed_on(draft);
     for (const auto& [first, then] : memory.before) edge(first, then);
     for (std::size_t u = 0; u < draft.units.size(); ++u) {
       for (const ir::Value& output : draft.units[u].claim.outputs)
@@ -95,10 +99,20 @@ class Scheduler {
     }
   }
 
+  // Units come after those that they read from.
+  void find_passed_on(const Draft& draft) {
+    for (std::size_t u = draft.units.size(); u-- > 0;) {
+      for (const ir::NodePtr& node : draft.units[u].claim.nodes)
+        if (node->is("send_begin")) passed_on_[u] = std::min(passed_on_[u], node->attrs.integer("order"));
+      for (const int user : next_[u])
+        passed_on_[u] = std::min(passed_on_[u], passed_on_[static_cast<std::size_t>(user)]);
+    }
+  }
+
   using Key = std::tuple<int, std::int64_t, std::int64_t, int>;  // timing, message, growth, then as recorded
   Key key(int unit) const {
     const auto u = static_cast<std::size_t>(unit);
-    return {timing_[u], timing_[u] ? message_[u] : 0, growth_[u], unit};
+    return {timing_[u], timing_[u] ? message_[u] : passed_on_[u], growth_[u], unit};
   }
 
   // Bytes that this buffer takes of the arena.
@@ -132,6 +146,7 @@ class Scheduler {
   std::vector<std::int64_t> growth_;   // bytes held after the unit, less those before, as things stand
   std::vector<int> timing_;            // -1: as early as it can, 1: as late
   std::vector<std::int64_t> message_;  // where timing says so: the first that needs it, or the one that it waits for
+  std::vector<std::int64_t> passed_on_;  // the first message to one other rank that is made of it
   std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
   std::vector<std::vector<std::size_t>> read_;  // buffers that each unit reads

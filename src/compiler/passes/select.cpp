@@ -101,7 +101,7 @@ std::int64_t aligned_bytes(std::size_t bytes) {
 // A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
 void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
   auto loop = std::make_shared<Loop>();
-  loop->body = compile(*node->regions[0], backend_, {}, choices_);
+  loop->body = compile_body(*node->regions[0], backend_, choices_);
   loop->carries = static_cast<int>(node->attrs.integer("carries"));
   loop->xs = static_cast<int>(node->attrs.integer("xs"));
   loop->outs = static_cast<int>(node->types.size()) - loop->carries;

@@ -86,17 +86,22 @@ class StateUpdates {
   std::vector<std::vector<int>> next_;  // units that wait for each unit
 };
 
-// In the order that all ranks keep (passes/buckets.cpp).
-void chain_collectives(const Draft& draft, Memory& memory) {
+void chain(const Draft& draft, const char* place, Memory& memory) {
   std::map<std::int64_t, int> chain;
   for (std::size_t u = 0; u < draft.units.size(); ++u)
     for (const ir::NodePtr& node : draft.units[u].claim.nodes)
-      if (node->attrs.has("order")) chain[node->attrs.integer("order")] = static_cast<int>(u);
+      if (node->attrs.has(place)) chain[node->attrs.integer(place)] = static_cast<int>(u);
   int before = -1;
   for (const auto& [order, unit] : chain) {
     if (before >= 0) memory.before.push_back({before, unit});
     before = unit;
   }
+}
+
+// In the order that all ranks keep (passes/buckets.cpp); messages are awaited in the order in which they are begun.
+void chain_collectives(const Draft& draft, Memory& memory) {
+  chain(draft, "order", memory);
+  chain(draft, "ends", memory);
 }
 
 int add_buffer(Memory& memory, Place::Kind kind, int index, std::size_t bytes, int writer) {

@@ -28,7 +28,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t heads, MultiHeadOptions opti
 Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode); }
 
 Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode) {
-  const Frame frame(state()->name);
+  const Frame frame(*state());
   const Tensor y = mix(query, memory, mode);
   if (!state()->called) state()->first_call(*this, query);
   return y;

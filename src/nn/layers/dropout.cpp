@@ -16,9 +16,9 @@ Tensor Dropout::forward(Tensor x, Mode mode) {
   const auto seed = static_cast<std::uint64_t>(DryRun::seed());
   Variable counter = buffer("counter", full_int({}, static_cast<std::int64_t>(seed << 32)));
   if (mode == Mode::infer) return x;
-  // Each rank drops others, and each shard of a batch, whichever rank has it.
+  // Each rank drops others, where each has other samples; and each shard of a batch, whichever rank has it.
   const Shard* shard = Shard::current();
-  const int rank = shard ? 0 : distributed::rank();
+  const int rank = shard || !distributed::shares_batch() ? 0 : distributed::rank();
   const std::string stream = where() + (rank > 0 ? " of rank " + std::to_string(rank) : "");
   const Tensor own = shard ? counter + shard->number() : counter.value();
   const Tensor y = varve::dropout(x, rate_, {.stream = stream, .counter = own});

@@ -68,14 +68,15 @@ Tensor BatchNorm::forward(Tensor x, Mode mode) {
   } else {
     // Without compile, an update that nobody reads would keep its whole batch alive: the last one is computed now.
     if (!tracing()) mean.value().eval(), var.value().eval();
-    const SyncBatchNorm* sync = distributed::size() > 1 && !Shard::current() ? SyncBatchNorm::current() : nullptr;
+    const bool shares = distributed::size() > 1 && distributed::shares_batch() && !Shard::current();
+    const SyncBatchNorm* sync = shares ? SyncBatchNorm::current() : nullptr;
     const auto count = static_cast<double>(x.numel() / std::max<std::int64_t>(x.dim(-1), 1));
     Tensor unbiased;
     const varve::BatchNorm batch = sync ? batch_norm_of_ranks(x, scale, shift, o.epsilon, sync->counted(), unbiased)
                                         : batch_norm_train(x, scale, shift, o.epsilon);
     const Tensor seen_mean = stop_gradient(batch.mean), seen_var = stop_gradient(batch.var);
     const double own_unbiased = count > 1 ? count / (count - 1) : 1;
-    if (distributed::size() == 1 || Shard::current()) {
+    if (!shares) {
       mean.assign(mean * (1 - o.momentum) + seen_mean * o.momentum);
       var.assign(var * (1 - o.momentum) + seen_var * (o.momentum * own_unbiased));
     } else {  // what all ranks saw, so that their models stay the same

@@ -19,7 +19,7 @@ constexpr std::int64_t kMostLayers = 5000;  // blocks that hold blocks could ask
 const std::vector<std::string> kTopKeys = {"name", "input", "layer", "block", "train", "network", "sizes"};
 
 // What stands in a [[layer]] table beside the layer itself.
-const std::vector<std::string> kLayerKeys = {"name", "from", "repeat"};
+const std::vector<std::string> kLayerKeys = {"name", "from", "repeat", "rank"};
 const std::vector<std::pair<std::string, Join>> kJoins = {
     {"concat", Join::concat}, {"add", Join::add}, {"multiply", Join::multiply}};
 
@@ -147,6 +147,8 @@ class Reader {
     if (const Join* join = find_join(kind)) {
       if (from) place(kind).fail(*from, "its inputs are already listed: " + kind + " = [\"…\", \"…\"].");
       if (table.find("repeat")) place(kind).fail(table, "cannot be repeated.");
+      if (table.find("rank"))
+        place(kind).fail(table, "cannot be placed: it is computed where the layers that it joins are.");
       step.from = place(kind).words(value);
       if (step.from.size() < 2) place(kind).expected(value, "an array of at least two names");
       step.join = *join;
@@ -159,6 +161,8 @@ class Reader {
     const bool first = counts.size() == 1 && counts.begin()->second == 1;
     const bool of_input = step.from.empty() ? first : step.from.front() == "input";
     step.layer = repeated(table, kind, value, embeddings, of_input && depth == 0, depth);
+    if (const Value* rank = table.find("rank"))
+      step.layer->place({.rank = static_cast<int>(place("rank").whole(*rank, 0, 65535))});
     if (const auto* made = dynamic_cast<const Embedding*>(step.layer.get())) embeddings.made.emplace(step.name, *made);
     return step;
   }

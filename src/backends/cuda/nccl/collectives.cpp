@@ -147,27 +147,28 @@ Prepared with_token(Prepared message, std::size_t in, std::size_t out) {
       scratch);
 }
 
-Prepared send(const Task& task) {
+// Where they are begun they are recorded; what needs them comes after that (compiler/passes/messages.cpp).
+Prepared send_begin(const Task& task) {
   const std::size_t bytes = task.in[0].type.bytes();
   const int to = static_cast<int>(task.attrs.integer("to"));
-  if (bytes == 0) return with_token(nothing(), 1, 0);
-  return with_token(exchange(&task.in[0], nullptr, task.dtype_in(), Keys::none,
-                             [=](ncclComm_t all, CUstream stream, const void* in, void*) {
-                               check(nccl().send(in, bytes, ncclUint8, to, all, stream), "ncclSend");
-                             }),
-                    1, 0);
+  if (bytes == 0) return nothing();
+  return exchange(&task.in[0], nullptr, task.dtype_in(), Keys::none,
+                  [=](ncclComm_t all, CUstream stream, const void* in, void*) {
+                    check(nccl().send(in, bytes, ncclUint8, to, all, stream), "ncclSend");
+                  });
 }
 
-Prepared recv(const Task& task) {
+Prepared recv_begin(const Task& task) {
   const std::size_t bytes = task.out[0].type.bytes();
   const int from = static_cast<int>(task.attrs.integer("from"));
-  if (bytes == 0) return with_token(nothing(), 0, 1);
-  return with_token(exchange(nullptr, &task.out[0], task.dtype_out(), Keys::none,
-                             [=](ncclComm_t all, CUstream stream, const void*, void* out) {
-                               check(nccl().receive(out, bytes, ncclUint8, from, all, stream), "ncclRecv");
-                             }),
-                    0, 1);
+  if (bytes == 0) return nothing();
+  return exchange(nullptr, &task.out[0], task.dtype_out(), Keys::none,
+                  [=](ncclComm_t all, CUstream stream, const void*, void* out) {
+                    check(nccl().receive(out, bytes, ncclUint8, from, all, stream), "ncclRecv");
+                  });
 }
+
+Prepared send_end(const Task&) { return nothing(); }
 
 // A sum of which nobody reads anything.
 Prepared rank_barrier(const Task&) {
@@ -229,7 +230,8 @@ Prepared all_sum_begin(const Task& task) {
   });
 }
 
-Prepared all_sum_end(const Task& task) {
+// What was begun is done, and lies where it is read; or it is copied there.
+Prepared taken_over(const Task& task) {
   const std::size_t bytes = task.out[0].type.bytes();
   return backend::prepared([=](const RunArgs& args) {
     if (args.out[0] != args.in[0]) context().copy(args.out[0], args.in[0], bytes);
@@ -247,11 +249,14 @@ void add_collective_claims(ClaimMap& map) {
   claim("sum_scatter", sum_scatter);
   claim("all_to_all", all_to_all);
   claim("rank_broadcast", rank_broadcast);
-  claim("send", send);
-  claim("recv", recv);
+  claim("send_begin", send_begin);
+  claim("send_end", send_end);
+  claim("recv_begin", recv_begin);
+  claim("recv_end", taken_over);
+  claim("exchanged", taken_over);
   claim("rank_barrier", rank_barrier);
   claim("all_sum_begin", all_sum_begin);
-  claim("all_sum_end", all_sum_end);
+  claim("all_sum_end", taken_over);
 }
 
 }  // namespace varve::cuda

@@ -1,6 +1,6 @@
 // Values of several parts on their way to other ranks, or back, in one launch: from one type to another, or to whole
-// numbers that compare as the values do (with NaN at the end that wins) and back. Before it: FROM and TO; WIDE, the type
-// in between; KEYS (0: none, 1: to such numbers, 2: back), KEY and VALUE, the C++ types of both, NAN_KEY; PARTS.
+// numbers that compare as the values do (with NaN at the end that wins) and back. Before it: FROM and TO; WIDE, the
+// type in between; KEYS (0: none, 1: to such numbers, 2: back), KEY and VALUE, the C++ types of both, NAN_KEY; PARTS.
 #include "kernels/convert.cuh"
 
 #include "generated.cuh"
