@@ -71,8 +71,8 @@ void Hosts::remove() const {
 
 Command Hosts::inside(int host, Command command) const {
   std::string program = command.words[0];
-  // `ip netns exec` starts the program: what /proc/self/exe would then be is `ip`.
-  if (program == kThisProgram) program = this_program();
+  // `ip netns exec` starts the program: /proc/self/exe would be `ip`.
+  if (program == kThisProgram) program = cat("/proc/", getpid(), "/exe");
   std::vector<std::string> words = {"ip", "netns", "exec", name(host), program};
   words.insert(words.end(), command.words.begin() + 1, command.words.end());
   command.words = std::move(words);

@@ -23,8 +23,6 @@
 #include "backend/communicator.h"
 #include "base/meeting.h"
 #include "base/text.h"
-#include "base/threads.h"
-#include "helpers.h"
 #include "varve/version.h"
 
 namespace varve::gloo_ranks {
@@ -35,12 +33,12 @@ using backend::Combine;
 // The job's table of keys and values, as Gloo asks for it.
 class Table final : public gloo::rendezvous::Store {
  public:
-  Table(const backend::Joining& joining, std::string name) : joining_(joining), name_(std::move(name)) {}
+  explicit Table(const backend::Joining& joining) : joining_(joining) {}
   void set(const std::string& key, const std::vector<char>& data) override {
-    joining_.set(name_ + key, {data.begin(), data.end()});
+    joining_.set("gloo/" + key, {data.begin(), data.end()});
   }
   std::vector<char> get(const std::string& key) override {
-    const std::string value = joining_.get(name_ + key);
+    const std::string value = joining_.get("gloo/" + key);
     return {value.begin(), value.end()};
   }
   void wait(const std::vector<std::string>& keys) override {
@@ -50,7 +48,6 @@ class Table final : public gloo::rendezvous::Store {
 
  private:
   const backend::Joining& joining_;
-  std::string name_;
 };
 
 template <class T, class F>
@@ -106,10 +103,6 @@ std::set<int> connected_sockets() {
   return found;
 }
 
-// Bytes of a sum from which on all paths share it, and the most paths there are.
-constexpr std::size_t kDivided = std::size_t{1} << 19;
-constexpr int kMostPaths = 4;
-
 constexpr std::chrono::seconds kConnectSeconds(20);  // when all ranks are known to be there
 
 // A write to a rank that is gone raises SIGPIPE, which would end the process. While one is alive, not in this thread,
@@ -142,44 +135,49 @@ class GlooCommunicator final : public backend::Communicator {
  public:
   explicit GlooCommunicator(const backend::Joining& joining) {
     const WithoutSigpipe quiet;
+    Table table(joining);
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = joining.host;
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    context_ = std::make_shared<gloo::rendezvous::Context>(joining.rank, joining.size);
+    context_->setTimeout(kConnectSeconds);
     const std::set<int> before = connected_sockets();
-    contexts_.push_back(connected(joining, 0));
-    const int paths = agreed_paths(joining);
-    while (static_cast<int>(contexts_.size()) < paths)
-      contexts_.push_back(connected(joining, static_cast<int>(contexts_.size())));
+    try {
+      context_->connectFullMesh(table, device);
+    } catch (const std::exception& error) {
+      throw Error(cat("rank ", joining.rank, " could not connect to the others (gloo: ", error.what(),
+                      "). May they reach each other's ports, and does nobody else connect there?"));
+    }
     for (const int fd : connected_sockets())
       if (!before.count(fd)) sockets_.push_back(fd);
-    helpers_ = std::make_unique<Helpers>(contexts_.size() - 1);
+    greet(joining);
+    context_->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
   }
 
   std::string engine() const override { return "gloo"; }
-  int rank() const override { return contexts_[0]->rank; }
-  int size() const override { return contexts_[0]->size; }
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
 
   void all_reduce(void* data, std::size_t count, DType dtype, Combine combine) override {
     if (count == 0) return;  // Gloo divides by it, here and below
     const Reduce reduce = reduce_of(dtype, combine);
-    const std::size_t parts = count * size_of(dtype) < kDivided ? 1 : contexts_.size();
-    const std::uint32_t tag = tag_++;
-    const auto reduce_part = [&](std::size_t part) {
-      const std::size_t begin = count * part / parts, end = count * (part + 1) / parts;
-      gloo::AllreduceOptions options(contexts_[part]);
+    guarded([&] {
+      gloo::AllreduceOptions options(context_);
       if (size_of(dtype) == 8)
-        options.setOutput(static_cast<double*>(data) + begin, end - begin);
+        options.setOutput(static_cast<double*>(data), count);
       else
-        options.setOutput(static_cast<float*>(data) + begin, end - begin);
+        options.setOutput(static_cast<float*>(data), count);
       options.setReduceFunction(reduce);
-      options.setTag(tag);
+      options.setTag(tag_++);
       gloo::allreduce(options);
-    };
-    guarded([&] { parts == 1 ? reduce_part(0) : helpers_->run(reduce_part); });
+    });
     sent(2 * count * size_of(dtype) * others() / static_cast<std::size_t>(size()));
   }
 
   void all_gather(const void* in, void* out, std::size_t bytes) override {
     if (bytes == 0) return;
     guarded([&] {
-      gloo::AllgatherOptions options(contexts_[0]);
+      gloo::AllgatherOptions options(context_);
       const char* const own = static_cast<char*>(out) + bytes * static_cast<std::size_t>(rank());
       if (in != own) options.setInput(static_cast<char*>(const_cast<void*>(in)), bytes);
       options.setOutput(static_cast<char*>(out), bytes * static_cast<std::size_t>(size()));
@@ -193,7 +191,7 @@ class GlooCommunicator final : public backend::Communicator {
     if (bytes == 0) return;
     const std::size_t all = bytes * static_cast<std::size_t>(size());
     guarded([&] {
-      gloo::AlltoallOptions options(contexts_[0]);
+      gloo::AlltoallOptions options(context_);
       options.setInput(static_cast<char*>(const_cast<void*>(in)), all);
       options.setOutput(static_cast<char*>(out), all);
       options.setTag(tag_++);
@@ -216,7 +214,7 @@ class GlooCommunicator final : public backend::Communicator {
   void broadcast(void* data, std::size_t bytes, int root) override {
     if (bytes == 0) return;
     guarded([&] {
-      gloo::BroadcastOptions options(contexts_[0]);
+      gloo::BroadcastOptions options(context_);
       options.setOutput(static_cast<char*>(data), bytes);
       options.setRoot(root);
       options.setTag(tag_++);
@@ -227,18 +225,18 @@ class GlooCommunicator final : public backend::Communicator {
 
   void send(const void* data, std::size_t bytes, int to, int tag) override {
     guarded([&] {
-      auto buffer = contexts_[0]->createUnboundBuffer(const_cast<void*>(data), bytes);
+      auto buffer = context_->createUnboundBuffer(const_cast<void*>(data), bytes);
       buffer->send(to, slot(tag));
-      buffer->waitSend(contexts_[0]->getTimeout());
+      buffer->waitSend(context_->getTimeout());
     });
     sent(bytes);
   }
 
   void receive(void* data, std::size_t bytes, int from, int tag) override {
     guarded([&] {
-      auto buffer = contexts_[0]->createUnboundBuffer(data, bytes);
+      auto buffer = context_->createUnboundBuffer(data, bytes);
       buffer->recv(from, slot(tag));
-      buffer->waitRecv(contexts_[0]->getTimeout());
+      buffer->waitRecv(context_->getTimeout());
     });
   }
 
@@ -248,16 +246,16 @@ class GlooCommunicator final : public backend::Communicator {
     for (int r = 0; r < size(); ++r)
       if (r != rank()) others.push_back(r);
     guarded([&] {
-      auto buffer = contexts_[0]->createUnboundBuffer(data, bytes);
+      auto buffer = context_->createUnboundBuffer(data, bytes);
       buffer->recv(others, slot(tag));
-      buffer->waitRecv(&from, contexts_[0]->getTimeout());
+      buffer->waitRecv(&from, context_->getTimeout());
     });
     return from;
   }
 
   void barrier() override {
     guarded([&] {
-      gloo::BarrierOptions options(contexts_[0]);
+      gloo::BarrierOptions options(context_);
       options.setTag(tag_++);
       gloo::barrier(options);
     });
@@ -278,56 +276,27 @@ class GlooCommunicator final : public backend::Communicator {
   // Messages between two ranks use the upper half, which collectives never do.
   static std::uint64_t slot(int tag) { return (std::uint64_t{1} << 63) | static_cast<std::uint32_t>(tag); }
 
-  using Context = std::shared_ptr<gloo::rendezvous::Context>;
-
-  static Context connected(const backend::Joining& joining, int path) {
-    Table table(joining, path == 0 ? "gloo/" : cat("gloo/", path, "/"));
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = joining.host;
-    auto device = gloo::transport::tcp::CreateDevice(attributes);
-    const auto context = std::make_shared<gloo::rendezvous::Context>(joining.rank, joining.size);
-    context->setTimeout(kConnectSeconds);
-    try {
-      context->connectFullMesh(table, device);
-    } catch (const std::exception& error) {
-      throw Error(cat("rank ", joining.rank, " could not connect to the others (gloo: ", error.what(),
-                      "). May they reach each other's ports, and does nobody else connect there?"));
-    }
-    greet(joining, *context, path);
-    context->setTimeout(std::chrono::milliseconds(static_cast<std::int64_t>(joining.deadline_seconds * 1000)));
-    return context;
-  }
-
-  // Connections to each rank, each with threads of its own, that share large sums. A thread that moves values takes a
-  // processor from one of those that compute, and all of them wait for that one: better for a short time from several.
-  static int agreed_paths(const backend::Joining& joining) {
-    int fewest = std::clamp(threads() / 2, 1, kMostPaths);
-    joining.set(cat("paths/", joining.rank), cat(fewest));
-    for (int r = 0; r < joining.size; ++r) fewest = std::min(fewest, std::stoi(joining.get(cat("paths/", r))));
-    return fewest;
-  }
-
   // Gloo takes whoever connects first for the rank that it waits for. What a rank says at the other end of each
   // connection is what it has put on the job's table, which only those see who know the key.
-  static void greet(const backend::Joining& joining, gloo::rendezvous::Context& context, int path) {
-    const std::string own = random_key(), table = cat("greeting/", path, "/");
-    joining.set(cat(table, joining.rank), own);
-    for (int r = 0; r < joining.size; ++r) {
-      if (r == joining.rank) continue;
-      const std::string expected = joining.get(cat(table, r));
+  void greet(const backend::Joining& joining) {
+    const std::string own = random_key();
+    joining.set(cat("greeting/", rank()), own);
+    for (int r = 0; r < size(); ++r) {
+      if (r == rank()) continue;
+      const std::string expected = joining.get(cat("greeting/", r));
       std::string said(own), heard(expected.size(), '\0');
       try {
-        auto to = context.createUnboundBuffer(said.data(), said.size());
-        auto from = context.createUnboundBuffer(heard.data(), heard.size());
+        auto to = context_->createUnboundBuffer(said.data(), said.size());
+        auto from = context_->createUnboundBuffer(heard.data(), heard.size());
         to->send(r, slot(kGreeting));
         from->recv(r, slot(kGreeting));
         to->waitSend(kConnectSeconds);
         from->waitRecv(kConnectSeconds);
       } catch (const std::exception& error) {
-        throw Error(cat("rank ", joining.rank, " could not greet rank ", r, " (gloo: ", error.what(), ")."));
+        throw Error(cat("rank ", rank(), " could not greet rank ", r, " (gloo: ", error.what(), ")."));
       }
       if (heard != expected)
-        throw Error(cat("rank ", joining.rank, ": who connected as rank ", r,
+        throw Error(cat("rank ", rank(), ": who connected as rank ", r,
                         " is not of this job. Is somebody else on this network?"));
     }
   }
@@ -343,8 +312,7 @@ class GlooCommunicator final : public backend::Communicator {
     }
   }
 
-  std::vector<Context> contexts_;     // the first is that of all but large sums
-  std::unique_ptr<Helpers> helpers_;  // of the others
+  std::shared_ptr<gloo::rendezvous::Context> context_;
   std::uint32_t tag_ = 0;
   std::vector<char> parts_;
   std::vector<int> sockets_;  // of the connections to the other ranks, open as long as the context is
