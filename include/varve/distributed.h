@@ -16,8 +16,8 @@ int rank();        // 0 … size() - 1
 int size();        // 1: nobody else
 int local_rank();  // among those on this machine
 int local_size();
-// Joins the others, where there are others, on the device in use too; the first collective does so as well. Throws Error: who is missing, or which
-// package brings the engine that is not there.
+// Joins the others, where there are others, on the device in use too; the first collective does so as well. Throws
+// Error: who is missing, or which package brings the engine that is not there.
 void join();
 // What the others are told when this process ends now and they wait for it. `fit` and the command say it of errors; own
 // loops may. Who goes on with the next collective takes it back.

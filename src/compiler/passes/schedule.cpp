@@ -143,9 +143,9 @@ class Scheduler {
 
   const Memory& memory_;
   std::vector<int> waiting_;
-  std::vector<std::int64_t> growth_;   // bytes held after the unit, less those before, as things stand
-  std::vector<int> timing_;            // -1: as early as it can, 1: as late
-  std::vector<std::int64_t> message_;  // where timing says so: the first that needs it, or the one that it waits for
+  std::vector<std::int64_t> growth_;     // bytes held after the unit, less those before, as things stand
+  std::vector<int> timing_;              // -1: as early as it can, 1: as late
+  std::vector<std::int64_t> message_;    // where timing says so: the first that needs it, or the one that it waits for
   std::vector<std::int64_t> passed_on_;  // the first message to one other rank that is made of it
   std::vector<bool> done_;
   std::vector<std::vector<int>> next_;
