@@ -49,6 +49,7 @@ std::string how_it_runs(const backend::Backend& backend, const OpRecord& op, con
   if (sample && !sample->regions.empty()) return "loop";
   if (sample && has_kernel(backend, *sample)) return "kernel";
   if (sample && fuses(backend, *sample)) return "fused";
+  if (sample && compiler::is_of_one_rank(*sample)) return "decomposed";
   return op.decompose || op.elementwise() ? "decomposed" : "-";
 }
 

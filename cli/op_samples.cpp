@@ -97,9 +97,19 @@ std::vector<Sample> collective_samples() {
   sums.results.push_back(call("rank_broadcast", {x}, {{"ranks", 2}, {"root", 0}})[0]);
   const Tensors begun = call("all_sum_begin", {x, x}, {{"ranks", 2}, {"dtype", f32}});
   const Attrs message = {{"from", 1}, {"tag", 0}, {"dtype", f32}, {"shape", Shape{3}}};
+  const Tensors gathered = call("all_gather_begin", {x}, two);
+  const Attrs there = {{"to", 1}, {"tag", 0}};
+  const Tensors sent = call("send_begin", {x}, there), received = call("recv_begin", {}, message);
+  const Tensor left = call("send_end", sent, {})[0];
   return {sums,
           {{call("all_sum_end", begun, {})[0], call("rank_barrier", {token}, two)[0],
-            call("send", {x, token}, {{"to", 1}, {"tag", 0}})[0], call("recv", {token}, message)[0]}}};
+            call("all_gather_end", gathered, {{"counts", Ints{24}}, {"types", Ints{static_cast<int>(f32)}}})[0]}},
+          {{call("send", {x, token}, there)[0], call("recv", {token}, message)[0], call("recv_end", received, {})[0],
+            call("exchanged", {x, left}, {})[0]}},
+          {{call("transfer", {x}, {{"ranks", 2}, {"from", 0}, {"to", 1}})[0]}, {x}},
+          {{call("owned", {x}, {{"rank", 0}, {"shape", x.shape()}})[0], call("keep", {x}, {{"rank", 0}})[0]}},
+          {{call("one_bit", {x, x}, {{"columns", 6}})[0], call("top_entries", {x, x}, {{"count", 3}})[0],
+            call("one_bit_sum", {hole({2, 3}, u8), hole({2, 2, 6})}, {{"shape", x.shape()}, {"scale", 0.5}})[0]}}};
 }
 
 class Collector {

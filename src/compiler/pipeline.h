@@ -31,6 +31,7 @@ ir::Graph order_collectives(const ir::Graph& graph);
 // what concerns some ranks alone this one keeps its part.
 ir::Graph place(const ir::Graph& graph);
 ir::Graph keep_own_part(const ir::Graph& graph);
+bool is_of_one_rank(const ir::Node& node);  // what it takes apart: messages, and what one rank keeps
 // Parameters that ranks keep in parts are gathered for the forward pass and, ordered, once more for the backward pass.
 ir::Graph regather(const ir::Graph& graph);
 struct BackwardUse {

@@ -18,10 +18,14 @@ constexpr std::int64_t kTransferTag = 32767;  // send and recv of a program's ow
 
 bool is_message(const ir::Node& node) { return node.is("transfer") || node.is("send") || node.is("recv"); }
 
-bool concerns_one_rank(const ir::Node& node) {
+}  // namespace
+
+bool is_of_one_rank(const ir::Node& node) {
   return is_message(node) || node.is("owned") || node.is("keep") ||
          (node.is("rank_broadcast") && node.attrs.has("placed"));
 }
+
+namespace {
 
 Tensor nothing_of(const TensorType& type) { return zeros(type.shape, type.dtype); }
 
@@ -29,7 +33,7 @@ class OwnPart {
  public:
   std::vector<ir::Value> rewritten(const ir::NodePtr& node) {
     if (backend::is_collective(*node) && !is_message(*node)) shared_.push_back({node, 0});
-    if (!concerns_one_rank(*node)) return {};
+    if (!is_of_one_rank(*node)) return {};
     const ir::OriginScope origin(node->origin);
     const int here = rank_place().rank;
     if (node->is("owned")) return node->attrs.integer("rank") == here ? node->inputs : std::vector<ir::Value>{};
@@ -120,7 +124,7 @@ class OwnPart {
 ir::Graph keep_own_part(const ir::Graph& graph) {
   const std::vector<ir::NodePtr> nodes = ir::topological(graph);
   if (rank_place().size == 1 ||
-      std::none_of(nodes.begin(), nodes.end(), [](const ir::NodePtr& node) { return concerns_one_rank(*node); }))
+      std::none_of(nodes.begin(), nodes.end(), [](const ir::NodePtr& node) { return is_of_one_rank(*node); }))
     return graph;
   OwnPart own;
   ir::Graph part = ir::rewrite(graph, [&](const ir::NodePtr& node, const ir::NodePtr&) { return own.rewritten(node); });
