@@ -44,6 +44,8 @@ Tensor scatter_gradients(const Tensor& flat);
 // Gradients averaged over ranks, as a bound optimiser does by itself: in a compiled program several travel together, in
 // the order in which they become ready, while the backward pass goes on.
 std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients);
+// And of these variables: where some are split, all ranks have seen the same samples, and each has its slices' own.
+std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& of);
 // What gradients were made into, of each rank as a row [ranks, elements]; several travel together too.
 std::vector<Tensor> gather_gradients(const std::vector<Tensor>& values);
 
@@ -88,6 +90,15 @@ bool is_of_each_rank(const Variable& variable);
 Tensor own_part(const Tensor& whole);
 Tensor whole_of(const Tensor& part, const Shape& shape);
 
+// ---- variables of which each rank keeps, and computes with, a slice
+
+// From now on each rank keeps its slice of each variable along an axis, or of each of so many equal blocks of it.
+// Reading one gathers the whole, as of sharded ones; part_of() is what a layer computes with that is split over ranks
+// (nn::Module::place), and a gradient with respect to the variable is one of that slice. Error where the axis does not
+// divide. Nothing in a world of one.
+void split(const std::vector<Variable>& variables, int axis, std::int64_t blocks = 1);
+bool is_split(const Variable& variable);
+
 // ---- variables that live on one rank
 
 // From now on this rank alone keeps them, and computes their new values. Reading one elsewhere gives the same value,
@@ -96,6 +107,8 @@ void place(const std::vector<Variable>& variables, int rank);
 int placed_on(const Variable& variable);  // -1: not on one rank alone
 // What this rank keeps of a variable, sharded or placed: nothing, of one that lives elsewhere.
 Variable kept_of(const Variable& variable);
+// These are kept as `like` is, where it is placed or split.
+void keep_like(const Variable& like, const std::vector<Variable>& variables);
 
 // While one is alive, the ranks of this thread work on the same samples, each on its part of the model: loaders read
 // whole batches, and gradients, statistics and metrics are not averaged over ranks. `fit` and `evaluate` do so by
@@ -162,6 +175,7 @@ struct Parallel {
   // parts, and a rank computes one while the next has another.
   std::int64_t micro_batches = 1;
   bool pipeline = false;         // `fit` places the layers, so that ranks have equal work
+  bool split = false;            // `fit` splits the layers that can be, so that each rank has a part of all of them
   bool sync_batch_norm = false;  // statistics of the whole batch, not of a rank's share
   std::int64_t check_every = 0;  // steps between two looks whether all ranks have the same weights; 0: never
   // Asynchronous: ranks step by themselves, and average their weights every so many steps (local SGD). 0: off.

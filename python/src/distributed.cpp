@@ -80,6 +80,25 @@ void bind_placed(nb::module_& m) {
       "variables"_a, "rank"_a,
       "From now on this rank alone keeps them. Reading one elsewhere sends it: all ranks must.\n\n"
       ">>> distributed.place([vv.Variable([1.0])], rank=0)");
+  m.def("is_split", &dist::is_split, "variable"_a,
+        "Whether each rank keeps, and computes with, a slice of it.\n\n>>> "
+        "distributed.is_split(vv.Variable([1.0]))\nFalse");
+  m.def(
+      "split",
+      [](const std::vector<Variable>& variables, int axis, std::int64_t blocks) {
+        unlocked([&] { dist::split(variables, axis, blocks); });
+      },
+      "variables"_a, "axis"_a, "blocks"_a = 1,
+      "From now on each rank keeps its slice of each along an axis, or of each of so many equal blocks of it.\n\n"
+      ">>> distributed.split([vv.Variable([1.0, 2.0])], axis=0)");
+  m.def(
+      "keep_like",
+      [](const Variable& like, const std::vector<Variable>& variables) {
+        unlocked([&] { dist::keep_like(like, variables); });
+      },
+      "like"_a, "variables"_a,
+      "These are kept as `like` is, where it is placed or split.\n\n"
+      ">>> distributed.keep_like(vv.Variable([1.0]), [vv.Variable([2.0])])");
   m.def("placed_on", &dist::placed_on, "variable"_a,
         "The rank that a variable lives on; -1: not on one alone.\n\n>>> "
         "distributed.placed_on(vv.Variable([1.0]))\n-1");
@@ -187,7 +206,7 @@ True)")
       .def(
           "__init__",
           [](dist::Parallel* self, bool shard_optimizer, bool shard_parameters, nb::handle compress,
-             std::int64_t shards, std::int64_t micro_batches, bool pipeline, bool sync_batch_norm,
+             std::int64_t shards, std::int64_t micro_batches, bool pipeline, bool split, bool sync_batch_norm,
              std::int64_t check_every, std::int64_t average_every, double block_momentum, std::int64_t staleness) {
             dist::Compression compression;
             if (nb::isinstance<nb::str>(compress))
@@ -200,6 +219,7 @@ True)")
                                       .shards = shards,
                                       .micro_batches = micro_batches,
                                       .pipeline = pipeline,
+                                      .split = split,
                                       .sync_batch_norm = sync_batch_norm,
                                       .check_every = check_every,
                                       .average_every = average_every,
@@ -207,11 +227,12 @@ True)")
                                       .staleness = staleness};
           },
           nb::kw_only(), "shard_optimizer"_a = false, "shard_parameters"_a = false, "compress"_a = "none",
-          "shards"_a = 0, "micro_batches"_a = 1, "pipeline"_a = false, "sync_batch_norm"_a = false, "check_every"_a = 0,
-          "average_every"_a = 0, "block_momentum"_a = 0.0, "staleness"_a = -1,
+          "shards"_a = 0, "micro_batches"_a = 1, "pipeline"_a = false, "split"_a = false, "sync_batch_norm"_a = false,
+          "check_every"_a = 0, "average_every"_a = 0, "block_momentum"_a = 0.0, "staleness"_a = -1,
           nb::sig(
               "def __init__(self, *, shard_optimizer: bool = False, shard_parameters: bool = False, compress: str | "
-              "Compression = 'none', shards: int = 0, micro_batches: int = 1, pipeline: bool = False, sync_batch_norm: "
+              "Compression = 'none', shards: int = 0, micro_batches: int = 1, pipeline: bool = False, split: bool = "
+              "False, sync_batch_norm: "
               "bool = False, check_every: int = 0, "
               "average_every: int = 0, block_momentum: float = 0.0, staleness: int = -1) -> None"))
       .def_ro("shard_optimizer", &dist::Parallel::shard_optimizer)
@@ -220,6 +241,7 @@ True)")
       .def_ro("shards", &dist::Parallel::shards)
       .def_ro("micro_batches", &dist::Parallel::micro_batches)
       .def_ro("pipeline", &dist::Parallel::pipeline)
+      .def_ro("split", &dist::Parallel::split)
       .def_ro("sync_batch_norm", &dist::Parallel::sync_batch_norm)
       .def_ro("check_every", &dist::Parallel::check_every)
       .def_ro("average_every", &dist::Parallel::average_every)
@@ -247,12 +269,16 @@ void bind_distributed(nb::module_& m) {
       "What moves values between ranks: gloo or mpi; none in a world of one.\n\n>>> distributed.engine()\n'none'");
   m.def(
       "mean_gradients",
-      [](nb::handle gradients) {
+      [](nb::handle gradients, const std::vector<Variable>& of) {
         const std::vector<Tensor> all = to_tensors(gradients);
-        return unlocked([&] { return dist::mean_gradients(all); });
+        if (!of.empty() && of.size() != all.size())
+          throw nb::value_error("mean_gradients: as many gradients as variables that they are of");
+        return unlocked([&] { return dist::mean_gradients(all, of); });
       },
-      "gradients"_a, nb::sig("def mean_gradients(gradients: Sequence[TensorLike]) -> list[Tensor]"),
-      "Gradients averaged over ranks, as a bound optimiser does by itself.\n\n"
+      "gradients"_a, "of"_a = std::vector<Variable>(),
+      nb::sig("def mean_gradients(gradients: Sequence[TensorLike], of: Sequence[Variable] = []) -> list[Tensor]"),
+      "Gradients averaged over ranks, as a bound optimiser does by itself; `of` which variables matters where some are "
+      "split.\n\n"
       ">>> [g.tolist() for g in distributed.mean_gradients([vv.tensor([1.0])])]\n[[1.0]]");
   m.def(
       "gather_gradients",

@@ -201,9 +201,14 @@ void bind_module(nb::module_& m) {
       .def("parameter_count", &Module::parameter_count, "How many numbers it learns, frozen ones included.")
       .def("variable", &Module::variable, "path"_a, "The variable of that path.")
       .def(
-          "place", [](Module& self, int rank) { unlocked([&] { self.place({.rank = rank}); }); }, "rank"_a = -1,
-          "Where it, and all modules inside it, are computed and kept among ranks; -1: on all of them.")
-      .def("placed", &Module::placed, "Whether it, or a module inside it, lives on one rank.")
+          "place",
+          [](Module& self, int rank, const std::string& split) {
+            unlocked([&] { self.place({.rank = rank, .split = nn::split_by_name(split)}); });
+          },
+          "rank"_a = -1, "split"_a = "none",
+          "Where it, and all modules inside it, are computed and kept among ranks; -1: on all of them. Or split over "
+          "them: a dense layer by 'columns' or 'rows', an attention or a transformer block by 'heads'.")
+      .def("placed", &Module::placed, "Whether it, or a module inside it, lives on one rank, or is split over all.")
       .def("freeze", &Module::freeze, "pattern"_a = "*",
            "Parameters that match (* and ? as in a shell, over paths) stay as they are.")
       .def("unfreeze", &Module::unfreeze, "pattern"_a = "*", "Parameters that match are trained again.")
@@ -307,6 +312,7 @@ void bind_combinations(nb::module_& m) {
       .def("enter", &PrecisionScope::enter)
       .def("exit", &PrecisionScope::exit);
   m.def("_place_evenly", [](Module& model) { unlocked([&] { nn::place_evenly(model); }); });
+  m.def("_split_layers", [](Module& model) { unlocked([&] { nn::split_layers(model); }); });
   nb::class_<SyncScope>(m, "_SyncBatchNorm")
       .def(nb::init<>())
       .def("enter", &SyncScope::enter)

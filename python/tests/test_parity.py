@@ -44,7 +44,8 @@ RENAMED = {
     "varve::train::worst_samples": "train.worst", "varve::nn::MultiHeadAttention::attend": "nn.attend",
     "varve::train::curves_svg": "train.History.curves", "varve::train::class_scores": "train.Score.by_class",
     "varve::Scope::kEveryRank": "nn.Module.place", "varve::Scope::rank": "nn.Module.place",
-    "varve::nn::PlaceOptions": "nn.Module.place",
+    "varve::nn::PlaceOptions": "nn.Module.place", "varve::nn::Split": "nn.Module.place",
+    "varve::nn::split_by_name": "nn.Module.place",
     "varve::nn::Module::summarize": "nn.Module.summary",
 }  # fmt: skip
 for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):

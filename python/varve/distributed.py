@@ -16,16 +16,16 @@ from typing import Any
 from . import _core
 from ._core import (
     Alone, Compression, Parallel, all_gather, all_max, all_mean, all_min, all_sum, all_to_all, broadcast, broadcast_variables,
-    check_processors, check_ranks, compression_by_name, engine, gather_gradients, gather_text, half, is_of_each_rank, is_sharded, join, kept_of, last_words, launch,
+    check_processors, check_ranks, compression_by_name, engine, gather_gradients, gather_text, half, is_of_each_rank, is_sharded, is_split, join, keep_like, kept_of, last_words, launch,
     local_rank, local_size, mean_gradients, note, one_bit, own_part, part_of, place, placed_on, power_sgd, rank, rank_barrier, recv, recv_any,
-    scatter_gradients, send, shard, shares_batch, size, sum_scatter, top_k, transfer, unshard, variable_of_each_rank, whole_of, wire_time,
+    scatter_gradients, send, shard, shares_batch, size, split, sum_scatter, top_k, transfer, unshard, variable_of_each_rank, whole_of, wire_time,
 )  # fmt: skip
 
 __all__ = [
     "Alone", "Compression", "Parallel", "WholeBatch", "all_gather", "all_max", "all_mean", "all_min", "all_sum", "all_to_all", "broadcast",
     "broadcast_variables", "check_processors", "check_ranks", "compression_by_name", "engine", "gather_gradients", "gather_text", "half", "is_of_each_rank",
-    "is_sharded", "join", "kept_of", "last_words", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit", "own_part",
-    "part_of", "place", "placed_on", "power_sgd", "rank", "rank_barrier", "recv", "recv_any", "scatter_gradients", "send", "shard", "shares_batch", "size", "sum_scatter",
+    "is_sharded", "is_split", "join", "keep_like", "kept_of", "last_words", "launch", "local_rank", "local_size", "mean_gradients", "note", "one_bit", "own_part",
+    "part_of", "place", "placed_on", "power_sgd", "rank", "rank_barrier", "recv", "recv_any", "scatter_gradients", "send", "shard", "shares_batch", "size", "split", "sum_scatter",
     "top_k", "transfer", "unshard", "variable_of_each_rank", "whole_of", "wire_time",
 ]  # fmt: skip
 

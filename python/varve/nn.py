@@ -458,6 +458,17 @@ def place_evenly(model: _core.Module) -> None:
     _core._place_evenly(model)
 
 
+def split_layers(model: _core.Module) -> None:
+    """Splits what can be of a built model over the ranks of this job: blocks and attentions by heads, pairs of dense layers.
+
+    >>> from varve import nn
+    >>> model = nn.Sequential(nn.Dense(4), nn.Dense(2))
+    >>> model.build(2)
+    >>> nn.split_layers(model)
+    """
+    _core._split_layers(model)
+
+
 def network(text: str, name: str = "network") -> _core.Module:
     """The network that a TOML text describes, not built yet.
 
@@ -487,7 +498,7 @@ globals().update(_made)
 _layers = list(_made)
 __all__ = [
     "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
-    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "place_evenly", "precision",
+    "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "place_evenly", "precision", "split_layers",
     "sync_batch_norm",
     "watch", *_layers,
 ]  # fmt: skip

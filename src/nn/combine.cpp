@@ -32,6 +32,10 @@ Sequential& Sequential::push(Layer layer, const std::string& name) {
   return *this;
 }
 
+void Sequential::split_over_ranks(Split how) {
+  for (const Named& named : *layers_) named.layer->place({.split = how});
+}
+
 Tensor Sequential::forward(Tensor x, Mode mode) {
   for (const Named& named : *layers_) x = (*named.layer)(x, mode);
   return x;

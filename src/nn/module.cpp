@@ -194,7 +194,8 @@ Variable Module::parameter(const std::string& name, const Shape& shape, const In
                 shape.str() + ".");
   const Variable variable(path, (Wide::current() ? values.to(f64) : values).eval());
   if (rank >= 0) distributed::place({variable}, rank);
-  state_->variables.push_back({name, variable, true, options.foreign, false});
+  state_->variables.push_back({name, variable, true, options.foreign, false, options.cut});
+  if (rank < 0) state_->variables.back().divide(state_->split);
   return variable;
 }
 
@@ -218,7 +219,7 @@ Variable Module::buffer(const std::string& name, const Tensor& given) {
   if (again)
     made->variable = variable;
   else
-    state_->variables.push_back({name, variable, false, {}, false});
+    state_->variables.push_back({name, variable, false});
   return variable;
 }
 
@@ -233,7 +234,7 @@ void Module::share(const std::string& name, const Variable& variable) {
     if (!made->variable.same(variable)) throw Error(where() + ": '" + name + "' is a variable already.");
     return;
   }
-  state_->variables.push_back({name, variable, true, {}, false});
+  state_->variables.push_back({name, variable});
 }
 
 Watch::Watch(std::function<Tensor(const Call&)> see) : see_(std::move(see)), outer_(innermost_watch) {

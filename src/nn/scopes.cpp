@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "nn/state.h"
+#include "varve/distributed.h"
 #include "varve/nn/text.h"
 
 namespace varve::nn {
@@ -21,6 +22,12 @@ struct Flattened {
 };
 thread_local std::vector<Flattened> flattened;  // those that died are dropped when one is added
 
+struct Gathered {
+  std::weak_ptr<ir::Node> whole;
+  Tensor own;
+};
+thread_local std::vector<Gathered> gathered;  // of the outermost call in progress
+
 }  // namespace
 
 Frame::Frame(const Module::State& module)
@@ -28,7 +35,10 @@ Frame::Frame(const Module::State& module)
       depth_(current_frame ? current_frame->depth_ + 1 : 0),
       scope_(module.name, module.rank),
       outer_(std::exchange(current_frame, this)) {}
-Frame::~Frame() { current_frame = outer_; }
+Frame::~Frame() {
+  current_frame = outer_;
+  if (!outer_) gathered.clear();
+}
 const Frame* Frame::current() { return current_frame; }
 
 DryRun::DryRun(bool building, std::int64_t seed)
@@ -95,6 +105,18 @@ Shape flattened_image(const Tensor& x) {
 void carry_flattened(const Tensor& from, const Tensor& to) {
   if (from.node() == to.node() || from.shape() != to.shape()) return;
   if (const Shape image = flattened_image(from); image.rank()) note_flattened(to, image);
+}
+
+Tensor gather_columns(const Tensor& own) {
+  const Tensor whole = distributed::all_gather(own, -1);
+  gathered.push_back({whole.node(), own});
+  return whole;
+}
+
+Tensor gathered_columns(const Tensor& x) {
+  for (const Gathered& known : gathered)
+    if (known.whole.lock() == x.node()) return known.own;
+  return {};
 }
 
 }  // namespace varve::nn

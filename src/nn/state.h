@@ -13,6 +13,8 @@
 
 namespace varve::nn {
 
+struct Activation;
+
 // Points to other States only, never to Module objects: those are copied and moved freely.
 struct Module::State {
   struct Entry {
@@ -21,6 +23,8 @@ struct Module::State {
     bool parameter = true;
     ForeignLayout foreign = {};
     bool carried = false;  // zeroed by reset_state()
+    Cut cut = {};
+    void divide(Split how) const;
   };
   struct Pattern {
     std::string text;
@@ -34,7 +38,8 @@ struct Module::State {
   bool learns_size = false;
   std::atomic<bool> called = false;  // then its variables are made, and threads may call it side by side
   int rank = -1;                     // where it is placed; -1: where the module around it is
-  std::vector<Pattern> patterns;     // freeze() and unfreeze() in order: variables may be made after them
+  Split split = Split::none;
+  std::vector<Pattern> patterns;  // freeze() and unfreeze() in order: variables may be made after them
 
   // Of the first batch, or of build(): what summarize() runs.
   Shape sample = {};
@@ -111,6 +116,17 @@ class Wide {
  private:
   bool saved_;
 };
+
+// What a split layer gives is whole, as all_gather makes it of the ranks' columns; a layer that needs this rank's
+// columns alone finds what was gathered, and the message is never sent.
+Tensor gather_columns(const Tensor& own);
+// Undefined where x is not known to be made so.
+Tensor gathered_columns(const Tensor& x);
+Tensor own_columns(const Tensor& x);  // this rank's
+// f(x), of this rank's columns alone where f treats each entry by itself.
+Tensor of_entries(const Tensor& x, const Activation& f);
+// Whether this variable is this rank's slice of a layer's; Error where ranks then see different samples.
+bool is_divided(const std::string& where, const Variable& variable);
 
 // Which tensors of this thread are flattened images [H, W, C]: PyTorch flattens [C, H, W], so the weights of a dense
 // layer on top of one have their rows in another order there.

@@ -6,6 +6,7 @@
 #include "nn/state.h"
 #include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/distributed.h"
 #include "varve/ops.h"
 
 namespace varve::nn {
@@ -61,9 +62,9 @@ void list(const std::vector<Node>& nodes, int depth, std::vector<SummaryRow>& ro
 
 // Everything a training step keeps, from a trace that is never run.
 std::int64_t training_bytes(Module& model, const Tensor& x) {
-  const std::vector<Variable> parameters = model.parameters();
-  std::vector<Variable> first, second;
-  for (const Variable& parameter : parameters) {
+  std::vector<Variable> parameters = model.parameters(), first, second;
+  for (Variable& parameter : parameters) {
+    if (distributed::is_split(parameter)) parameter = distributed::part_of(parameter);
     first.emplace_back("m", zeros(parameter.shape()), false);
     second.emplace_back("v", zeros(parameter.shape()), false);
   }

@@ -129,11 +129,12 @@ namespace {
 
 void set_rank(Module::State& tree, int rank) {
   tree.rank = rank;
+  tree.split = Split::none;
   for (const auto& [name, child] : tree.children) set_rank(*child, rank);
 }
 
 bool is_placed(const Module::State& tree) {
-  if (tree.rank >= 0) return true;
+  if (tree.rank >= 0 || tree.split != Split::none) return true;
   return std::any_of(tree.children.begin(), tree.children.end(),
                      [](const auto& child) { return is_placed(*child.second); });
 }
@@ -144,6 +145,13 @@ void Module::place(const PlaceOptions& options) {
   if (tracing()) throw Error(kind() + ": place() inside a compiled function; call it before.");
   if (options.rank < -1)
     throw Error(kind() + ": place: expected a rank of 0 or more, or -1, got " + std::to_string(options.rank) + ".");
+  if (options.split != Split::none) {
+    if (options.rank >= 0)
+      throw Error(kind() + ": place: either on rank " + std::to_string(options.rank) + " or split by " +
+                  name(options.split) + " among all of them.");
+    if (state_->rank >= 0) place({});
+    return split_over_ranks(options.split);
+  }
   std::vector<Variable> variables;
   each_entry(*state_, [&](const std::string&, const State::Entry& entry) { variables.push_back(entry.variable); });
   if (options.rank >= 0)
@@ -151,6 +159,45 @@ void Module::place(const PlaceOptions& options) {
   else
     distributed::unshard(variables);
   set_rank(*state_, options.rank);
+}
+
+void Module::split_over_ranks(Split how) {
+  throw Error(kind() + ": cannot be split by " + name(how) +
+              ". What can: dense by columns or rows, multi_head_attention and transformer_block by heads. Any module "
+              "can live on one rank: place({.rank = 1}).");
+}
+
+void Module::set_split(Split how) {
+  state_->split = how;
+  for (const State::Entry& entry : state_->variables) entry.divide(how);
+}
+
+void Module::State::Entry::divide(Split how) const {
+  const int axis = how == Split::none ? -1 : how == Split::rows ? cut.rows : cut.columns;
+  if (axis >= 0) distributed::split({variable}, axis, how == Split::rows ? 1 : cut.blocks);
+}
+
+std::string name(Split split) {
+  switch (split) {
+    case Split::columns:
+      return "columns";
+    case Split::rows:
+      return "rows";
+    case Split::heads:
+      return "heads";
+    case Split::none:
+      break;
+  }
+  return "none";
+}
+
+Split split_by_name(const std::string& text) {
+  std::vector<std::string> names;
+  for (const Split split : {Split::none, Split::columns, Split::rows, Split::heads}) {
+    if (name(split) == text) return split;
+    names.push_back(name(split));
+  }
+  throw Error("unknown split '" + text + "'." + did_you_mean(text, names));
 }
 
 bool Module::placed() const { return is_placed(*state_); }

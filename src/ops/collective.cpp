@@ -340,6 +340,21 @@ std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients) {
     means.push_back(record(all_sum_op.record(), {gradient}, attrs)[0] * (1.0 / size()));
   return means;
 }
+std::vector<Tensor> mean_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& of) {
+  const auto is_split = [](const Variable& v) { return v.state() && v.state()->form && v.state()->form->axis >= 0; };
+  if (std::none_of(of.begin(), of.end(), is_split)) return mean_gradients(gradients);
+  if (gradients.size() != of.size())
+    throw Error(cat("mean_gradients: ", gradients.size(), " gradients of ", of.size(), " variables."));
+  // Every rank's loss is the whole one, and what flows into a value is the sum over their losses.
+  Attrs attrs = whole_world();
+  attrs.set("bucket", true);
+  std::vector<Tensor> means;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Tensor sum = is_split(of[i]) ? gradients[i] : record(all_sum_op.record(), {gradients[i]}, attrs)[0];
+    means.push_back(sum * (1.0 / size()));
+  }
+  return means;
+}
 std::vector<Tensor> gather_gradients(const std::vector<Tensor>& values) {
   Attrs attrs = whole_world();
   attrs.set("bucket", true);

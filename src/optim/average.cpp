@@ -8,7 +8,7 @@ Average::Average(const std::vector<Variable>& parameters, double decay) : parame
   check_fraction("average: decay", decay);
   for (const Variable& parameter : parameters) {
     averages_.emplace_back("average." + parameter.name(), parameter.value(), false);
-    if (const int rank = distributed::placed_on(parameter); rank >= 0) distributed::place({averages_.back()}, rank);
+    distributed::keep_like(parameter, {averages_.back()});
   }
 }
 
@@ -16,8 +16,11 @@ void Average::update() {
   const Scope scope("average");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Scope there("", distributed::placed_on(parameters_[i]));
-    const Tensor average = averages_[i].value();
-    averages_[i].assign(average + (parameters_[i].value() - average) * (1 - decay_));
+    const bool split = distributed::is_split(parameters_[i]);
+    const Variable parameter = split ? distributed::part_of(parameters_[i]) : parameters_[i];
+    Variable kept = split ? distributed::part_of(averages_[i]) : averages_[i];
+    const Tensor average = kept.value();
+    kept.assign(average + (parameter.value() - average) * (1 - decay_));
   }
 }
 

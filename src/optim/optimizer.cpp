@@ -34,15 +34,18 @@ void check_parameter(const std::string& optimizer, const Variable& parameter, co
 // A parameter that lives on one rank is updated there.
 Scope where_it_lives(const Member& member) { return Scope("", distributed::placed_on(member.parameter)); }
 
-// `parts`: each rank has its own part of them.
-Tensor global_norm(const std::vector<Tensor>& gradients, bool parts) {
-  Tensor total;
-  for (const Tensor& g : gradients) {
-    const Tensor squares = sum(square(g)).to(f32);
+// What all ranks have counts once; `part(i)`: each rank has its own part of gradient i.
+template <class Part>
+Tensor global_norm(const std::vector<Tensor>& gradients, Part part) {
+  Tensor same, parts;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Tensor& total = part(i) ? parts : same;
+    const Tensor squares = sum(square(gradients[i])).to(f32);
     total = total.defined() ? total + squares : squares;
   }
-  if (!total.defined()) return zeros({});
-  return sqrt(parts ? distributed::all_sum(total) : total);
+  if (parts.defined()) parts = distributed::all_sum(parts);
+  if (!same.defined() && !parts.defined()) return zeros({});
+  return sqrt(!parts.defined() ? same : !same.defined() ? parts : same + parts);
 }
 
 template <class State>
@@ -57,7 +60,7 @@ struct Bound::State {
   Optimizer optimizer;
   distributed::Parallel parallel;
   // Parameters live on one rank or another: all ranks see the whole batch, and there is nothing to average.
-  bool model_parallel = false;
+  bool placed = false;
   std::vector<Variable> parameters;
   std::vector<Member> members;
   Variable rate, step;
@@ -70,6 +73,10 @@ struct Bound::State {
   void apply(std::vector<Tensor> gradients, Tensor norm);
   Tensor update(Member& member, const Tensor& gradient, const Tensor& step_now);
   void assign(const std::vector<Tensor>& updated);
+  Tensor norm_of(const std::vector<Tensor>& gradients) const {
+    return global_norm(gradients,
+                       [&](std::size_t i) { return sharded() || distributed::is_split(members[i].parameter); });
+  }
 };
 
 Optimizer::Optimizer(Rule rule, double rate, double weight_decay)
@@ -105,7 +112,7 @@ Optimizer& Optimizer::decay_weights_only() {
 Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed::Parallel& parallel) const {
   auto state = std::make_shared<Bound::State>(Bound::State{.optimizer = *this,
                                                            .parallel = parallel,
-                                                           .model_parallel = false,
+                                                           .placed = false,
                                                            .parameters = parameters,
                                                            .members = {},
                                                            .rate = Variable("rate", full({}, rate_), false),
@@ -120,12 +127,20 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
         rule_.name +
         ": shards are fit's, which computes each of them apart. In a loop of your own, leave shards out, or add "
         "up the shards' gradients on every rank and give them to apply_whole().");
-  state->model_parallel = std::any_of(parameters.begin(), parameters.end(),
-                                      [](const Variable& p) { return distributed::placed_on(p) >= 0; });
-  if (state->model_parallel && state->sharded())
+  state->placed = std::any_of(parameters.begin(), parameters.end(),
+                              [](const Variable& p) { return distributed::placed_on(p) >= 0; });
+  const bool split = std::any_of(parameters.begin(), parameters.end(), distributed::is_split);
+  if ((state->placed || split) && state->sharded())
     throw Error(rule_.name +
                 ": shard_optimizer and shard_parameters cut up what all ranks have; these parameters are placed on "
                 "ranks already. Leave them out.");
+  if (state->placed && split)
+    throw Error(rule_.name +
+                ": some parameters live on one rank, others are split among all of them. Place layers in one way or "
+                "the other.");
+  if (split && !rule_.elementwise)
+    throw Error(rule_.name + ": its rule looks at parameters as a whole, and these are split over ranks. Choose " +
+                "another optimiser, or place layers as a pipeline.");
   if (parallel.shard_parameters) distributed::shard(parameters);
   for (const Variable& parameter : parameters) {
     check_parameter(rule_.name, parameter, state->members);
@@ -142,7 +157,7 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
       member.state.emplace_back(name + "." + parameter.name(), start, false);
     }
     if (state->sharded()) distributed::shard(member.state);
-    if (const int rank = distributed::placed_on(parameter); rank >= 0) distributed::place(member.state, rank);
+    distributed::keep_like(parameter, member.state);
     state->members.push_back(std::move(member));
   }
   if (distributed::size() > 1 && parallel.compress.name != "none")
@@ -164,9 +179,10 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
     const Variable& parameter = members[i].parameter;
     const std::string which = name + ": the gradient of " + quoted(parameter.name());
     if (!gradients[i].defined()) throw Error(which + " is undefined.");
-    if (gradients[i].shape() != parameter.shape())
-      throw Error(which + " has shape " + gradients[i].shape().str() + ", but the parameter has " +
-                  parameter.shape().str() + ". Are the gradients in the order of the parameters?");
+    const Shape shape = (distributed::is_split(parameter) ? distributed::part_of(parameter) : parameter).shape();
+    if (gradients[i].shape() != shape)
+      throw Error(which + " has shape " + gradients[i].shape().str() + ", but the parameter has " + shape.str() +
+                  ". Are the gradients in the order of the parameters?");
     const DType dtype = parameter.type().dtype;
     wide.push_back(gradients[i].dtype() == dtype ? gradients[i] : gradients[i].to(dtype));
   }
@@ -176,9 +192,9 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
 // Over ranks.
 std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients) const {
   const std::vector<Tensor> own = checked(gradients);
-  if (model_parallel || parallel.average_every > 0 || parallel.staleness >= 0) return own;  // nothing to average here
+  if (placed || parallel.average_every > 0 || parallel.staleness >= 0) return own;  // nothing to average here
   if (compressor) return compressor->means(own);
-  return sharded() ? scatter_means(own) : distributed::mean_gradients(own);
+  return sharded() ? scatter_means(own) : distributed::mean_gradients(own, parameters);
 }
 
 // `norm` is that of the gradients, where somebody has already computed it.
@@ -192,7 +208,7 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
     norm = {};
   }
   if (most > 0) {
-    if (!norm.defined()) norm = global_norm(gradients, sharded());
+    if (!norm.defined()) norm = norm_of(gradients);
     const Tensor scale = minimum(1, most / norm);
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Scope there = where_it_lives(members[i]);
@@ -265,7 +281,7 @@ Tensor Bound::apply_with_norm(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
   std::vector<Tensor> wide = state.averaged(gradients);
-  Tensor norm = global_norm(wide, state.sharded());
+  Tensor norm = state.norm_of(wide);
   state.apply(std::move(wide), norm);
   return norm;
 }

@@ -105,6 +105,79 @@ void place(const std::vector<Variable>& variables, int rank) {
   }
 }
 
+namespace {
+
+// The rank's slices of all blocks along the axis, one after the other.
+Tensor slice_of(const Tensor& whole, int axis, std::int64_t blocks) {
+  const Shape shape = whole.shape();
+  Shape apart, own = shape;
+  std::vector<Range> ranges;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d != axis) {
+      apart.push_back(shape[d]), ranges.push_back({0, shape[d]});
+      continue;
+    }
+    for (const std::int64_t length : {blocks, std::int64_t{size()}, shape[d] / size() / blocks})
+      apart.push_back(length), ranges.push_back({0, length});
+    ranges[ranges.size() - 2] = {rank(), rank() + 1};
+  }
+  own[axis] /= size();
+  return varve::slice(whole.reshape(apart), ranges).reshape(own);
+}
+
+Tensor of_slices(const Tensor& own, int axis, std::int64_t blocks) {
+  const Tensor all = all_gather(own, axis);  // rank by rank
+  if (blocks == 1) return all;
+  const Shape shape = all.shape();
+  Shape apart;
+  Axes order;
+  for (int d = 0; d < shape.rank(); ++d) {
+    const int at = apart.rank();
+    if (d != axis) {
+      apart.push_back(shape[d]), order.push_back(at);
+      continue;
+    }
+    for (const std::int64_t length : {std::int64_t{size()}, blocks, shape[d] / size() / blocks})
+      apart.push_back(length);
+    for (const int turned : {at + 1, at, at + 2}) order.push_back(turned);
+  }
+  return transpose(all.reshape(apart), order).reshape(shape);
+}
+
+}  // namespace
+
+void split(const std::vector<Variable>& variables, int axis, std::int64_t blocks) {
+  if (size() == 1) return;
+  for (const Variable& variable : variables) {
+    Variable::State& state = *variable.state();
+    const Shape shape = state.type.shape;
+    const int a = normalize_axis(axis, shape.rank(), "split");
+    if (state.form && state.form->axis == a && state.form->blocks == blocks) continue;
+    if (blocks < 1 || shape[a] % (blocks * size()) != 0)
+      throw Error("split: axis " + std::to_string(a) + " of \"" + state.name + "\", " + state.type.str() +
+                  ", does not divide among " + std::to_string(size()) + " ranks" +
+                  (blocks > 1 ? ", in " + std::to_string(blocks) + " blocks." : ".") +
+                  " Choose a size that does, or start another number of ranks.");
+    if (state.form) unshard({variable});
+    keep_as(state, {.kept = Variable(state.name, slice_of(variable.value(), a, blocks), state.trainable),
+                    .whole = [a, blocks](const Tensor& kept) { return of_slices(kept, a, blocks); },
+                    .part = [a, blocks](const Tensor& whole) { return slice_of(whole, a, blocks); },
+                    .axis = a,
+                    .blocks = blocks});
+  }
+}
+
+bool is_split(const Variable& variable) {
+  return variable.state() && variable.state()->form && variable.state()->form->axis >= 0;
+}
+
+void keep_like(const Variable& like, const std::vector<Variable>& variables) {
+  if (!like.state() || !like.state()->form) return;
+  const Form& form = *like.state()->form;
+  if (form.owner >= 0) place(variables, form.owner);
+  if (form.axis >= 0) split(variables, form.axis, form.blocks);
+}
+
 int placed_on(const Variable& variable) {
   return variable.state() && variable.state()->form ? variable.state()->form->owner : -1;
 }

@@ -49,6 +49,9 @@ Tensor Trace::whole(const std::shared_ptr<Variable::State>& variable) {
 }
 
 GradientScope::GradientScope(std::vector<Variable> wrt) : wrt_(std::move(wrt)), outer_(current_gradient) {
+  for (Variable& variable : wrt_)
+    if (variable.state() && variable.state()->form && variable.state()->form->axis >= 0)
+      variable = Variable(variable.state()->form->kept);
   for (std::size_t i = 0; i < wrt_.size(); ++i) {
     std::size_t first = 0;  // a variable listed twice is one
     while (first < i && !wrt_[first].same(wrt_[i])) ++first;

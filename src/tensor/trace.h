@@ -21,6 +21,9 @@ struct Form {
   std::function<Tensor(const Tensor& whole)> part;
   int owner = -1;             // the one rank that keeps it, all of it; -1: each keeps a part
   bool of_each_rank = false;  // each rank's value is its own, not a part of one
+  // Each rank keeps, and computes with, its slice along an axis: gradients are of that slice. -1: not so.
+  int axis = -1;
+  std::int64_t blocks = 1;  // of which each is cut up by itself: three, where queries, keys and values lie side by side
 };
 
 struct Variable::State {

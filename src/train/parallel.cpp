@@ -51,6 +51,7 @@ const std::vector<Field>& fields() {
       whole("shards", &Parallel::shards, 0),
       whole("micro_batches", &Parallel::micro_batches, 1),
       flag("pipeline", &Parallel::pipeline),
+      flag("split", &Parallel::split),
       flag("sync_batch_norm", &Parallel::sync_batch_norm),
       whole("check_every", &Parallel::check_every, 0),
       whole("average_every", &Parallel::average_every, 0),
@@ -133,6 +134,7 @@ void check_parallel(const std::string& where, const Parallel& p) {
   if (p.average_every > 0) ways.push_back("average_every");
   if (p.staleness >= 0) ways.push_back("staleness");
   if (p.pipeline) ways.push_back("pipeline");
+  if (p.split) ways.push_back("split");
   if (ways.size() > 1) wrong(ways[0] + " and " + ways[1] + " do not go together: leave one of them out.");
   if (p.shards > 0 && p.sync_batch_norm)
     wrong(

@@ -34,7 +34,8 @@ TrainStep::TrainStep(Parts parts)
   if (!keeps_gradients()) return;
   for (const Variable& parameter : parts_.optimizer.parameters()) {
     sums_.emplace_back("gradient." + parameter.name(), zeros(parameter.shape(), parameter.type().dtype), false);
-    if (const int rank = distributed::placed_on(parameter); rank >= 0) distributed::place({sums_.back()}, rank);
+    distributed::keep_like(parameter, {sums_.back()});
+    sums_.back() = distributed::part_of(sums_.back());  // gradients are of a rank's slice, where parameters are split
   }
   count_ = Variable("accumulated", zeros({}), false);
 }

@@ -158,6 +158,7 @@ bool Trainer::saves_together() const {
 // Each rank then has a part of the model, and sees the whole batch.
 void Trainer::place_model() {
   if (options_.parallel.pipeline) nn::place_evenly(model_);
+  if (options_.parallel.split) nn::split_layers(model_);
   if (!is_model_parallel(model_)) return;
   check_model_parallel("fit: parallel", options_.parallel);
   whole_batch_.emplace();

@@ -24,6 +24,9 @@ class Sequential : public Module {  // one after the other; children are named "
   std::string kind() const override { return "sequential"; }
   std::vector<std::pair<std::string, Layer>> children() const override;
 
+ protected:
+  void split_over_ranks(Split how) override;  // each of its layers
+
  private:
   struct Named {
     std::string name;
@@ -92,5 +95,9 @@ class Graph : public Module {
 // Places the layers of a built model over the ranks of this job, in their order, so that each has about as much to
 // compute. Those of sequentials and graphs are taken one by one. Error where there are fewer layers than ranks.
 void place_evenly(Module& model);
+// Splits what can be split over the ranks of this job: transformer blocks and attentions by their heads, and pairs of
+// dense layers with nothing but activations and dropout between them, the first by columns and the second by rows.
+// What does not divide evenly stays whole; Error where nothing does.
+void split_layers(Module& model);
 
 }  // namespace varve::nn

@@ -52,6 +52,9 @@ class Dense : public Module {  // [.., I] -> [.., O]; weight [I, O], bias [O]
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "dense"; }
 
+ protected:
+  void split_over_ranks(Split how) override;  // columns or rows
+
  private:
   std::int64_t out_;
   DenseOptions options_;
@@ -358,6 +361,9 @@ class MultiHeadAttention : public Module {  // [N, T, D]; in_proj_weight [D, 3D]
   Tensor attend(const Tensor& query, const Tensor& memory, Mode mode);  // keys and values from `memory`
   std::string kind() const override { return "multi_head_attention"; }
 
+ protected:
+  void split_over_ranks(Split how) override;  // heads
+
  private:
   Tensor mix(const Tensor& query, const Tensor& memory, Mode mode);
   std::int64_t heads_;
@@ -382,6 +388,9 @@ class TransformerBlock : public Module {  // x + attention(norm(x)), then x + ml
   explicit TransformerBlock(std::int64_t width, TransformerOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "transformer_block"; }
+
+ protected:
+  void split_over_ranks(Split how) override;  // heads
 
  private:
   TransformerOptions options_;

@@ -61,8 +61,16 @@ struct Loaded {
   std::vector<std::string> missing, unexpected;  // partial only
 };
 
+// Which of a layer's numbers are divided among ranks. A dense layer's columns: each rank computes some of the outputs
+// from all inputs; its rows: a part of each sum, from some of the inputs. An attention's heads, with the dense layer
+// behind them; a transformer block's, with the columns and the rows of its two dense layers.
+enum class Split : std::uint8_t { none, columns, rows, heads };
+std::string name(Split split);
+Split split_by_name(const std::string& name);  // Error with the nearest name
+
 struct PlaceOptions {
   int rank = -1;
+  Split split = Split::none;
 };
 
 struct SummaryRow {
@@ -112,7 +120,9 @@ class Module {
   void unfreeze(const std::string& pattern = "*");
 
   // Where it is computed among ranks, and where its variables are kept: it, and all modules inside it. -1: on all of
-  // them. What crosses from one rank to another is sent. In a world of one rank it means nothing.
+  // them. What crosses from one rank to another is sent. Or split: each rank has a slice of it, and all of them see the
+  // whole batch; what a layer takes and gives is whole again, as ranks need it. In a world of one rank it means
+  // nothing.
   void place(const PlaceOptions& options);
   bool placed() const;  // whether it, or a module inside it, is
 
@@ -149,10 +159,19 @@ class Module {
   void remove(const std::string& name);  // a module or a variable of this one; nothing where there is none
   void learns_size();                    // in a constructor: parameters are made at the first forward pass
 
+  // Which axis is divided where a module is split by columns, or heads, and by rows; -1: it is whole on every rank.
+  struct Cut {
+    int columns = -1, rows = -1;
+    std::int64_t blocks = 1;  // along the columns, each divided by itself
+  };
   struct ParameterOptions {
     Fans fans = {};  // of the initialiser; 0: from the shape
     ForeignLayout foreign = {};
+    Cut cut = {};
   };
+  // Takes place({.split = …}): Error in a kind that cannot be split so. One that can calls set_split().
+  virtual void split_over_ranks(Split how);
+  void set_split(Split how);
   // The variable of that name, made at the first call. Later calls check the shape: another input size is an Error.
   Variable parameter(const std::string& name, const Shape& shape, const Initializer& initial,
                      const ParameterOptions& options);

@@ -42,7 +42,7 @@ Activation activation_by_name(const std::string& name) {
 }
 
 Tensor Activate::forward(Tensor x, Mode) {
-  const Tensor y = f_(x);
+  const Tensor y = of_entries(x, f_);
   carry_flattened(x, y);
   return y;
 }

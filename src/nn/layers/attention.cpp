@@ -1,5 +1,6 @@
 #include "nn/check.h"
 #include "nn/state.h"
+#include "varve/distributed.h"
 
 namespace varve::nn {
 namespace {
@@ -25,6 +26,15 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t heads, MultiHeadOptions opti
   learns_size();
 }
 
+void MultiHeadAttention::split_over_ranks(Split how) {
+  if (how != Split::heads) return Module::split_over_ranks(how);
+  if (heads_ % distributed::size() != 0)
+    throw Error(kind() + ": " + std::to_string(heads_) + " heads do not divide among " +
+                std::to_string(distributed::size()) + " ranks.");
+  set_split(how);
+  out_proj_.place({.split = Split::rows});
+}
+
 Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode); }
 
 Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode) {
@@ -44,10 +54,16 @@ Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode m
   if (width % heads_ != 0)
     throw Error(where() + ": " + std::to_string(width) + " features cannot be split into " + std::to_string(heads_) +
                 " heads (input shape " + query.shape().str() + ").");
-  const Tensor weight =
-      compute_type(parameter("in_proj_weight", {width, 3 * width}, init::gates(init::glorot_uniform(), 3),
-                             {.foreign = {ForeignLayout::transposed}}));
-  const Tensor bias = options_.bias ? compute_type(parameter("in_proj_bias", {3 * width}, init::zeros())) : Tensor{};
+  const Variable all_weights = parameter("in_proj_weight", {width, 3 * width}, init::gates(init::glorot_uniform(), 3),
+                                         {.foreign = {ForeignLayout::transposed}, .cut = {.columns = 1, .blocks = 3}});
+  const Variable all_biases =
+      options_.bias ? parameter("in_proj_bias", {3 * width}, init::zeros(), {.cut = {.columns = 0, .blocks = 3}})
+                    : Variable{};
+  // Split over ranks, each has some of the heads.
+  const bool divided = is_divided(where(), all_weights);
+  const auto own = [&](const Variable& all) { return compute_type(divided ? distributed::part_of(all) : all); };
+  const Tensor weight = own(all_weights), bias = options_.bias ? own(all_biases) : Tensor{};
+  const std::int64_t heads = divided ? heads_ / distributed::size() : heads_;
   std::vector<Tensor> parts;  // queries, keys, values
   if (query.node() == memory.node() && query.index() == memory.index()) {
     parts = split(varve::linear(compute_type(query), weight, bias), 3, 2);
@@ -57,10 +73,10 @@ Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode m
     for (std::size_t i = 0; i < 3; ++i)
       parts.push_back(varve::linear(compute_type(i == 0 ? query : memory), weights[i], biases[i]));
   }
-  const Tensor mixed = attention(split_heads(parts[0], heads_), split_heads(parts[1], heads_),
-                                 split_heads(parts[2], heads_), {.causal = options_.causal});
-  const Tensor merged = varve::reshape(transpose(mixed, {0, 2, 1, 3}), query.shape());
-  return drop_(out_proj_(merged, mode), mode);
+  const Tensor mixed = attention(split_heads(parts[0], heads), split_heads(parts[1], heads),
+                                 split_heads(parts[2], heads), {.causal = options_.causal});
+  const Tensor merged = varve::reshape(transpose(mixed, {0, 2, 1, 3}), parts[0].shape());
+  return drop_(out_proj_(divided ? gather_columns(merged) : merged, mode), mode);
 }
 
 TransformerBlock::TransformerBlock(std::int64_t width, TransformerOptions options)
@@ -80,6 +96,13 @@ TransformerBlock::TransformerBlock(std::int64_t width, TransformerOptions option
   add("norm1", norm1_);
   add("norm2", norm2_);
   add("dropout", drop_);
+}
+
+void TransformerBlock::split_over_ranks(Split how) {
+  if (how != Split::heads) return Module::split_over_ranks(how);
+  self_attn_.place({.split = Split::heads});
+  linear1_.place({.split = Split::columns});
+  linear2_.place({.split = Split::rows});
 }
 
 Tensor TransformerBlock::forward(Tensor x, Mode mode) {

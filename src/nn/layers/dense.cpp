@@ -1,5 +1,6 @@
 #include "nn/check.h"
 #include "nn/state.h"
+#include "varve/distributed.h"
 
 namespace varve::nn {
 namespace {
@@ -23,6 +24,11 @@ Dense::Dense(std::int64_t out, DenseOptions options) : out_(out), options_(std::
   learns_size();
 }
 
+void Dense::split_over_ranks(Split how) {
+  if (how == Split::heads) return Module::split_over_ranks(how);
+  set_split(how);
+}
+
 Tensor Dense::forward(Tensor x, Mode) {
   if (x.rank() < 1) throw Error(where() + ": expected input [.., features], got a scalar.");
   const State::Entry* const made = state()->find("weight");
@@ -31,11 +37,22 @@ Tensor Dense::forward(Tensor x, Mode) {
                 about_flatten(x, made->foreign.flattened));
   const std::int64_t in = x.dim(-1), out = out_ == kAsInput ? in : out_;
   const Variable weight = parameter("weight", {in, out}, weight_init(options_.weight_init, options_.activation),
-                                    {.fans = {in, out}, .foreign = {ForeignLayout::transposed, flattened_image(x)}});
-  const Tensor bias = options_.bias
-                          ? compute_type(parameter("bias", {out}, bias_init(options_.bias_init), {.fans = {in, out}}))
-                          : Tensor{};
-  return options_.activation(varve::linear(compute_type(x), compute_type(weight), bias));
+                                    {.fans = {in, out},
+                                     .foreign = {ForeignLayout::transposed, flattened_image(x)},
+                                     .cut = {.columns = 1, .rows = 0}});
+  const Variable bias = options_.bias ? parameter("bias", {out}, bias_init(options_.bias_init),
+                                                  {.fans = {in, out}, .cut = {.columns = 0}})
+                                      : Variable{};
+  const auto product = [&](const Tensor& in_parts, const Variable& w, const Variable& b) {
+    return varve::linear(compute_type(in_parts), compute_type(w), b.state() ? compute_type(b) : Tensor{});
+  };
+  if (!is_divided(where(), weight)) return options_.activation(product(x, weight, bias));
+  const Variable own = distributed::part_of(weight);
+  if (state()->split == Split::columns)
+    return of_entries(gather_columns(product(x, own, options_.bias ? distributed::part_of(bias) : bias)),
+                      options_.activation);
+  const Tensor sums = distributed::all_sum(product(own_columns(x), own, {}));
+  return options_.activation(options_.bias ? sums + compute_type(bias) : sums);
 }
 
 Tensor Flatten::forward(Tensor x, Mode) {

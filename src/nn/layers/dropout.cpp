@@ -21,7 +21,10 @@ Tensor Dropout::forward(Tensor x, Mode mode) {
   const int rank = shard || !distributed::shares_batch() ? 0 : distributed::rank();
   const std::string stream = where() + (rank > 0 ? " of rank " + std::to_string(rank) : "");
   const Tensor own = shard ? counter + shard->number() : counter.value();
-  const Tensor y = varve::dropout(x, rate_, {.stream = stream, .counter = own});
+  const auto drop = [&](const Tensor& all) { return varve::dropout(all, rate_, {.stream = stream, .counter = own}); };
+  const Tensor columns = gathered_columns(x);  // of which this rank drops what one rank would
+  const Tensor y =
+      columns.defined() ? gather_columns(columns * own_columns(drop(ones(x.shape(), x.dtype())))) : drop(x);
   counter.assign(counter + (shard ? shard->count() : 1));
   carry_flattened(x, y);
   return y;

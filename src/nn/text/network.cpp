@@ -19,7 +19,7 @@ constexpr std::int64_t kMostLayers = 5000;  // blocks that hold blocks could ask
 const std::vector<std::string> kTopKeys = {"name", "input", "layer", "block", "train", "network", "sizes"};
 
 // What stands in a [[layer]] table beside the layer itself.
-const std::vector<std::string> kLayerKeys = {"name", "from", "repeat", "rank"};
+const std::vector<std::string> kLayerKeys = {"name", "from", "repeat", "rank", "split"};
 const std::vector<std::pair<std::string, Join>> kJoins = {
     {"concat", Join::concat}, {"add", Join::add}, {"multiply", Join::multiply}};
 
@@ -147,7 +147,7 @@ class Reader {
     if (const Join* join = find_join(kind)) {
       if (from) place(kind).fail(*from, "its inputs are already listed: " + kind + " = [\"…\", \"…\"].");
       if (table.find("repeat")) place(kind).fail(table, "cannot be repeated.");
-      if (table.find("rank"))
+      if (table.find("rank") || table.find("split"))
         place(kind).fail(table, "cannot be placed: it is computed where the layers that it joins are.");
       step.from = place(kind).words(value);
       if (step.from.size() < 2) place(kind).expected(value, "an array of at least two names");
@@ -163,6 +163,13 @@ class Reader {
     step.layer = repeated(table, kind, value, embeddings, of_input && depth == 0, depth);
     if (const Value* rank = table.find("rank"))
       step.layer->place({.rank = static_cast<int>(place("rank").whole(*rank, 0, 65535))});
+    if (const Value* how = table.find("split")) {
+      try {
+        step.layer->place({.split = split_by_name(place("split").word(*how))});
+      } catch (const Error& e) {
+        place("split").fail(*how, e.what());
+      }
+    }
     if (const auto* made = dynamic_cast<const Embedding*>(step.layer.get())) embeddings.made.emplace(step.name, *made);
     return step;
   }
