@@ -10,6 +10,8 @@
 
 namespace varve::text {
 
+struct Field;
+
 struct Value {
   enum Kind : std::uint8_t { boolean, integer, number, string, array, table };
   Kind kind = table;
@@ -18,7 +20,7 @@ struct Value {
   double real = 0;         // number, and integer as well
   std::string word;        // string
   std::vector<Value> items;
-  std::vector<std::pair<std::string, Value>> fields;  // of a table, in the order of the file
+  std::vector<Field> fields;  // of a table, in the order of the file
   int line = 0;
 
   static Value of(bool value);
@@ -30,6 +32,10 @@ struct Value {
   void set(const std::string& key, Value value);    // replaced, or added at the end
   std::string str() const;                          // as TOML writes it, on one line
   std::string described() const;                    // `the integer 3`, `a table`: for messages
+};
+struct Field {  // of a table
+  std::string key;
+  Value value;
 };
 
 // Dates are read as strings. Error: "name:line: what is wrong". Documents are at most 8 MB, and nested 32 deep.

@@ -109,7 +109,7 @@ namespace {
 
 // The rank's slices of all blocks along the axis, one after the other.
 Tensor slice_of(const Tensor& whole, int axis, std::int64_t blocks) {
-  const Shape shape = whole.shape();
+  const Shape& shape = whole.shape();
   Shape apart, own = shape;
   std::vector<Range> ranges;
   for (int d = 0; d < shape.rank(); ++d) {
@@ -128,7 +128,7 @@ Tensor slice_of(const Tensor& whole, int axis, std::int64_t blocks) {
 Tensor of_slices(const Tensor& own, int axis, std::int64_t blocks) {
   const Tensor all = all_gather(own, axis);  // rank by rank
   if (blocks == 1) return all;
-  const Shape shape = all.shape();
+  const Shape& shape = all.shape();
   Shape apart;
   Axes order;
   for (int d = 0; d < shape.rank(); ++d) {

@@ -41,10 +41,10 @@ Trace::Use& Trace::use(const std::shared_ptr<Variable::State>& variable) {
 }
 
 Tensor Trace::whole(const std::shared_ptr<Variable::State>& variable) {
-  const Tensor kept = variable->form->kept.value();
+  const Tensor part = variable->form->kept.value();
   for (const Whole& known : wholes_)
-    if (known.variable == variable && known.kept.value() == kept.value()) return known.made;
-  wholes_.push_back({variable, kept, variable->form->whole(kept)});
+    if (known.variable == variable && known.kept.value() == part.value()) return known.made;
+  wholes_.push_back({variable, part, variable->form->whole(part)});
   return wholes_.back().made;
 }
 

@@ -230,7 +230,7 @@ std::vector<KeyRow> all_rows() {
   for (KeyRow& row : rows) {
     const Value value = row.get(standard);
     const bool name_only = value.kind == Value::table && value.fields.size() == 1;
-    row.key.standard = (name_only ? value.fields.front().second : value).str();
+    row.key.standard = (name_only ? value.fields.front().value : value).str();
   }
   return rows;
 }

@@ -21,11 +21,11 @@ void add_option(Named& named, const std::string& key, const Value& value, const 
 Named read_named(const Value& value, const Place& place) {
   if (value.kind == Value::string) return {value.word, {}};
   const Value* name = value.find("name");
-  const bool nested = !name && value.fields.size() == 1 && value.fields.front().second.kind == Value::table;
+  const bool nested = !name && value.fields.size() == 1 && value.fields.front().value.kind == Value::table;
   if (value.kind != Value::table || (!name && !nested))
     place.expected(value, "a name, or a name with its options such as {NAME = {option = 1}}");
-  Named named{nested ? value.fields.front().first : place.inside("name").word(*name), {}};
-  for (const auto& [key, option] : nested ? value.fields.front().second.fields : value.fields)
+  Named named{nested ? value.fields.front().key : place.inside("name").word(*name), {}};
+  for (const auto& [key, option] : nested ? value.fields.front().value.fields : value.fields)
     if (nested || key != "name") add_option(named, key, option, place.inside(named.name));
   return named;
 }

@@ -40,7 +40,7 @@ Value substituted(const Value& value, const Value& parameters, const Place& plac
     const Value* given = parameters.find(name);
     if (!given) {
       std::vector<std::string> known;
-      for (const auto& field : parameters.fields) known.push_back(field.first);
+      for (const auto& field : parameters.fields) known.push_back(field.key);
       place.fail(value, "no parameter '" + name + "' in this block." + did_you_mean(name, known));
     }
     Value result = *given;
@@ -49,7 +49,7 @@ Value substituted(const Value& value, const Value& parameters, const Place& plac
   }
   Value result = value;
   for (Value& item : result.items) item = substituted(item, parameters, place);
-  for (auto& field : result.fields) field.second = substituted(field.second, parameters, place);
+  for (auto& field : result.fields) field.value = substituted(field.value, parameters, place);
   return result;
 }
 
@@ -98,31 +98,29 @@ class Reader {
   }
 
   // The one key of the table that names a layer, a join or a block.
-  const std::pair<std::string, Value>& layer_of(const Value& table) const {
+  const text::Field& layer_of(const Value& table) const {
     std::vector<std::string> known = kLayerKeys;
     for (const LayerKind& kind : layer_kinds()) known.push_back(kind.schema.name);
     for (const auto& join : kJoins) known.push_back(join.first);
-    for (const auto& block : blocks_.fields) known.push_back(block.first);
-    const std::pair<std::string, Value>* found = nullptr;
+    for (const auto& block : blocks_.fields) known.push_back(block.key);
+    const text::Field* found = nullptr;
     for (const auto& field : table.fields) {
-      if (is_among(kLayerKeys, field.first)) continue;
-      if (!is_among(known, field.first)) unknown_layer(field, known);
+      if (is_among(kLayerKeys, field.key)) continue;
+      if (!is_among(known, field.key)) unknown_layer(field, known);
       if (found)
-        place("layer").fail(field.second, "both '" + found->first + "' and '" + field.first +
-                                              "': each layer has a [[layer]] of its own.");
+        place("layer").fail(
+            field.value, "both '" + found->key + "' and '" + field.key + "': each layer has a [[layer]] of its own.");
       found = &field;
     }
     if (!found) place("layer").fail(table, "names no layer: write one such as dense = 10.");
     return *found;
   }
 
-  [[noreturn]] void unknown_layer(const std::pair<std::string, Value>& field,
-                                  const std::vector<std::string>& known) const {
+  [[noreturn]] void unknown_layer(const text::Field& field, const std::vector<std::string>& known) const {
     for (const Activation& activation : activations())
-      if (activation.name == field.first)
-        place("").fail(field.second,
-                       "'" + field.first + "' is an activation: write activation = \"" + field.first + "\".");
-    place("").fail(field.second, "unknown layer '" + field.first + "'." + did_you_mean(field.first, known));
+      if (activation.name == field.key)
+        place("").fail(field.value, "'" + field.key + "' is an activation: write activation = \"" + field.key + "\".");
+    place("").fail(field.value, "unknown layer '" + field.key + "'." + did_you_mean(field.key, known));
   }
 
   std::string name_of(const Value& table, const std::string& kind, std::map<std::string, int>& counts) const {
@@ -218,7 +216,7 @@ class Reader {
     if (const Value* standard = definition.find("standard")) {
       if (standard->kind != Value::table) here.inside("standard").expected(*standard, "a table");
       values = *standard;
-      for (const auto& field : standard->fields) known.push_back(field.first);
+      for (const auto& field : standard->fields) known.push_back(field.key);
     }
     if (given.kind != Value::table && required == 1)
       values.set(known.front(), given);  // the short form

@@ -84,7 +84,7 @@ Value table_of(const toml::table& table, const std::string& name, int depth) {
   std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   Value value;
   for (const auto& [position, key] : keys)
-    value.fields.emplace_back(key.first, converted(*key.second, name, depth + 1));
+    value.fields.push_back({std::string(key.first), converted(*key.second, name, depth + 1)});
   return value;
 }
 
@@ -122,7 +122,7 @@ Value parse_toml_value(const std::string& text) {
   if (text.find('\n') != std::string::npos) throw Error("a value must stand on one line.");
   Value document = parse_toml("value = " + text, "");
   if (document.fields.size() != 1) throw Error("one value was expected.");
-  Value value = std::move(document.fields[0].second);
+  Value value = std::move(document.fields[0].value);
   value.line = 0;
   return value;
 }

@@ -40,7 +40,7 @@ const Value* Value::find(const std::string& key) const {
 void Value::set(const std::string& key, Value value) {
   for (auto& [name, old] : fields)
     if (name == key) return static_cast<void>(old = std::move(value));
-  fields.emplace_back(key, std::move(value));
+  fields.push_back({key, std::move(value)});
 }
 
 std::string quoted(const std::string& word) {
@@ -126,7 +126,7 @@ void write_section(const Value& table, const std::string& path, bool top, std::s
 
 std::string Value::str() const {
   const auto text_of = [](const Value& v) { return v.str(); };
-  const auto field_of = [](const auto& f) { return toml_key(f.first) + " = " + f.second.str(); };
+  const auto field_of = [](const auto& f) { return toml_key(f.key) + " = " + f.value.str(); };
   switch (kind) {
     case boolean:
       return flag ? "true" : "false";
