@@ -20,8 +20,8 @@ std::string error_of(const std::string& text) {
 TEST(Toml, ReadsValuesWithTheirLines) {
   const Value v = parse_toml("z = 3\na = [1.5, \"x\"]\n[t]\nflag = true\nday = 2020-01-02\n", "f.toml");
   ASSERT_EQ(v.fields.size(), 3u);
-  EXPECT_EQ(v.fields[0].first, "z");  // in the order of the file, not of the alphabet
-  EXPECT_EQ(v.fields[1].first, "a");
+  EXPECT_EQ(v.fields[0].key, "z");  // in the order of the file, not of the alphabet
+  EXPECT_EQ(v.fields[1].key, "a");
   EXPECT_EQ(v.find("z")->whole, 3);
   EXPECT_EQ(v.find("z")->line, 1);
   EXPECT_EQ(v.find("a")->items[0].real, 1.5);
