@@ -79,7 +79,7 @@ TEST(Toml, TooLongIsRefusedBeforeItIsRead) {
 
 TEST(Toml, RandomBytesAreAnsweredNotObeyed) {
   std::mt19937 random(5);
-  const std::string alphabet = "ab=.[]{}\"'#\n,1e-_\\ $\xff\x80\t\r\0";
+  const std::string alphabet = std::string("ab=.[]{}\"'#\n,1e-_\\ $\xff\x80\t\r") + '\0';
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
     std::string text(random() % 60, ' ');
