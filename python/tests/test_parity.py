@@ -98,7 +98,7 @@ REASONS = {
         "random_crop", "random_flip", "random_rotate", "random_scale", "cutout", "jitter", "noise", "transform_by_name")},
     "varve::data::transform_options_of": "an unknown option is answered with the known ones",
     "varve::nn::Join": _LITERAL, "varve::nn::Graph": "networks with branches are modules in Python", "varve::nn::Fans": "arguments of an initialiser",
-    "varve::nn::init": "names, or functions: weight_init", "varve::nn::Activation": "names, or functions: activation",
+    "varve::nn::init": "names, or functions: weight_init", "varve::nn::name": "of Split", "varve::nn::Activation": "names, or functions: activation",
     "varve::nn::activation_by_name": "names", "varve::nn::activations": "names", "varve::nn::Activate": "nn.Activation",
     "varve::nn::Dense::kAsInput": "for the house", "varve::nn::Pair": "a number or a pair", "varve::nn::ConvPadding": "a string or numbers",
     "varve::nn::same": _LITERAL, "varve::nn::Pool2d": "nn.MaxPool2d, nn.AvgPool2d", "varve::nn::Function": "nn.Lambda",

@@ -14,7 +14,8 @@ ELSEWHERE = {
     "with_gradient": "custom_vjp", "input": "an argument", "constant": "a value", "max_pool2d_gather": "a gradient",
     **{name: "distributed" for name in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "all_to_all", "rank_broadcast", "send", "recv",
                                         "rank_barrier", "all_sum_begin", "all_sum_end", "all_gather_begin", "all_gather_end",
-                                        "one_bit", "one_bit_sum", "top_entries")},
+                                        "one_bit", "one_bit_sum", "top_entries", "transfer", "send_begin", "send_end", "recv_begin", "recv_end")},
+    "exchanged": "distributed", "owned": "nn.Module.place", "keep": "nn.Module.place",
 }  # fmt: skip
 
 

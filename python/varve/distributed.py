@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from types import TracebackType
+from typing import Any, Optional
 
 from . import _core
 from ._core import (
@@ -33,7 +34,7 @@ __all__ = [
 def _say_what_nobody_catches() -> None:
     before = sys.excepthook
 
-    def say(kind, error, trace):
+    def say(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
         if issubclass(kind, Exception):
             last_words(f"{kind.__name__}: {error}")
         before(kind, error, trace)
