@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 #include "tensor/record.h"
 #include "varve/autodiff.h"
+#include "varve/indexing.h"
 #include "varve/ops.h"
 
 namespace varve::cli {
@@ -35,6 +36,7 @@ std::vector<Sample> shape_samples() {
       {{sort(x), top}, {x}},
       {{gather(x, hole({3}, i64)), scatter_add(x, hole({3}, i64), hole({3, 6})), embedding(x, hole({3}, i64))}, {x}},
       {{take_along_axis(x, i, 1), put_along_axis_add(x, i, y, 1)}, {x, y}},
+      {{scatter(x, hole({3}, i64), hole({3, 6})), put_along_axis(x, i, y, 1)}, {x, y}},
       {{one_hot(hole({4}, i64), 5), cast(x, f64), identity(x), stop_gradient(x), check_finite(x, "x"), zeros({3}),
         arange(3), eye(3)}},
       {barrier({x, y}), {x, y}},

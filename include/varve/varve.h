@@ -5,6 +5,7 @@
 #include "varve/compile.h"
 #include "varve/data.h"
 #include "varve/distributed.h"
+#include "varve/indexing.h"
 #include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/kernel.h"

@@ -153,6 +153,31 @@ Reduction to_reduction(nb::handle value, const Where& where) {
   throw Error(where.function + ": reduction must be 'mean', 'sum' or 'none', got '" + name + "'.");
 }
 
+namespace {
+
+// One of several words, each with what it stands for.
+template <class T>
+T to_choice(nb::handle value, const Where& where, std::initializer_list<std::pair<const char*, T>> choices) {
+  const std::string name = to_text(value, where);
+  std::string known;
+  for (const auto& [word, meaning] : choices) {
+    if (name == word) return meaning;
+    known += (known.empty() ? "'" : ", '") + std::string(word) + "'";
+  }
+  throw Error(where.function + ": " + where.argument + " must be one of " + known + ", got '" + name + "'.");
+}
+
+}  // namespace
+
+ScatterMode to_scatter_mode(nb::handle value, const Where& where) {
+  return to_choice<ScatterMode>(value, where,
+                                {{"assign", ScatterMode::assign},
+                                 {"sum", ScatterMode::sum},
+                                 {"max", ScatterMode::max},
+                                 {"min", ScatterMode::min},
+                                 {"product", ScatterMode::product}});
+}
+
 std::vector<Padding> to_paddings(nb::handle value, const Where& where) {
   constexpr const char* kExpected = "a number, a number for each axis, or (before, after) for each axis";
   if (PyIndex_Check(value.ptr()) && !PySequence_Check(value.ptr())) return {Padding(to_integer(value, where))};

@@ -30,6 +30,7 @@ std::vector<Tensor> to_tensors(nb::handle values, const Where& where);
 Operand to_operand(nb::handle value, const Where& where);
 DType to_dtype(nb::handle value, const Where& where);
 Reduction to_reduction(nb::handle value, const Where& where);
+ScatterMode to_scatter_mode(nb::handle value, const Where& where);
 
 struct Path {
   std::string text;
@@ -68,6 +69,7 @@ VARVE_FROM(Operand, "TensorLike", to_operand(value, w));
 VARVE_FROM(std::vector<Tensor>, "Sequence[TensorLike]", to_tensors(value, w));
 VARVE_FROM(DType, "DTypeLike", to_dtype(value, w));
 VARVE_FROM(Reduction, "Literal['mean', 'sum', 'none']", to_reduction(value, w));
+VARVE_FROM(ScatterMode, "Literal['assign', 'sum', 'max', 'min', 'product']", to_scatter_mode(value, w));
 VARVE_FROM(nb::object, "Any", nb::borrow(value));
 #undef VARVE_FROM
 template <class T>

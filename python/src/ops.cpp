@@ -8,6 +8,7 @@ void bind_ops(nb::module_& m) {
   bind_creation(m);
   bind_shapes(m);
   bind_products(m);
+  bind_indexing(m);
   bind_convolutions(m);
   bind_norms(m);
   bind_losses(m);

@@ -11,6 +11,7 @@ void bind_reductions(nb::module_& m);
 void bind_creation(nb::module_& m);
 void bind_shapes(nb::module_& m);
 void bind_products(nb::module_& m);
+void bind_indexing(nb::module_& m);
 void bind_convolutions(nb::module_& m);
 void bind_norms(nb::module_& m);
 void bind_losses(nb::module_& m);

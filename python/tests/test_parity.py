@@ -74,7 +74,7 @@ REASONS = {
     "varve::Layout": "for backends", "varve::contiguous": "for backends", "varve::is_contiguous": "for backends",
     "varve::Positions": _RULES, "varve::ResultType": _LITERAL, "varve::OpRecord": _RULES, "varve::Elementwise": "arguments of vv.elementwise",
     "varve::Padding": "a number or a pair", "varve::BatchNorm": _FLAT, "varve::ScanStep": _FLAT, "varve::ScanResult": _FLAT,
-    "varve::RecurrentWeights": "a tuple for each layer", "varve::RecurrentResult": _FLAT, "varve::Reduction": _LITERAL,
+    "varve::RecurrentWeights": "a tuple for each layer", "varve::RecurrentResult": _FLAT, "varve::Reduction": _LITERAL, "varve::ScatterMode": _LITERAL,
     "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::Received": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
     "varve::data::share_of": "a DataLoader reads its rank's share", "varve::data::BatchShare": "a DataLoader reads its rank's share",
     "varve::data::batch_share": "a DataLoader reads its rank's share",

@@ -8,9 +8,10 @@
 #include "varve/ops.h"
 
 namespace varve {
-namespace {
 
 // ---- shapes
+
+namespace indexing {
 
 void check_indices(const Call& call, const TensorType& indices) {
   if (indices.dtype != i32 && indices.dtype != i64)
@@ -21,7 +22,6 @@ int axis_of(const Call& call) {
   return normalize_axis(call.attrs.integer("axis"), call.in[0].shape.rank(), call.op.name.c_str());
 }
 
-// x's axis replaced by the shape of the indices.
 Shape gathered_shape(const Shape& x, const Shape& indices, int axis) {
   Shape shape;
   for (int a = 0; a < axis; ++a) shape.push_back(x[a]);
@@ -37,18 +37,6 @@ void check_updates(const Call& call, const Shape& expected) {
                     call.in[1].shape, ", which need ", expected, "."));
   if (updates.dtype != x.dtype)
     throw Error(cat(call.op.name, ": updates are ", updates.dtype, " and x is ", x.dtype, "; cast one of them."));
-  if (x.dtype == boolean) throw Error(cat(call.op.name, ": bool tensors have no sums; cast to an integer type."));
-}
-
-std::vector<TensorType> gather_shape(const Call& call) {
-  check_indices(call, call.in[1]);
-  return {{call.in[0].dtype, gathered_shape(call.in[0].shape, call.in[1].shape, axis_of(call))}};
-}
-
-std::vector<TensorType> scatter_shape(const Call& call) {
-  check_indices(call, call.in[1]);
-  check_updates(call, gathered_shape(call.in[0].shape, call.in[1].shape, axis_of(call)));
-  return {call.in[0]};
 }
 
 void check_along_axis(const Call& call) {
@@ -61,6 +49,45 @@ void check_along_axis(const Call& call) {
     throw Error(cat(call.op.name, ": indices of shape ", indices, " differ from x ", x, " outside axis ", axis, "."));
 }
 
+Positions positions(const Call& call, int input, std::int64_t size, int axis) {
+  return {input, size, cat(call.op.name, ": index out of range [0, ", size, ") along axis ", axis, ".")};
+}
+
+Positions along_axis(const Call& call) {
+  const int axis = axis_of(call);
+  return positions(call, 1, call.in[0].shape[axis], axis);
+}
+
+Cost adding_cost(const Call& call, const std::vector<TensorType>& out) {
+  const auto bytes_of = [](const TensorType& type) { return static_cast<double>(type.bytes()); };
+  return {static_cast<double>(call.in[2].shape.numel()),
+          bytes_of(call.in[1]) + 3 * bytes_of(call.in[2]) + 2 * bytes_of(out[0])};
+}
+
+}  // namespace indexing
+
+namespace {
+
+using namespace indexing;
+
+// Sums, of updates that fit.
+void check_added(const Call& call, const Shape& expected) {
+  check_updates(call, expected);
+  if (call.in[0].dtype == boolean)
+    throw Error(cat(call.op.name, ": bool tensors have no sums; cast to an integer type."));
+}
+
+std::vector<TensorType> gather_shape(const Call& call) {
+  check_indices(call, call.in[1]);
+  return {{call.in[0].dtype, gathered_shape(call.in[0].shape, call.in[1].shape, axis_of(call))}};
+}
+
+std::vector<TensorType> scatter_shape(const Call& call) {
+  check_indices(call, call.in[1]);
+  check_added(call, gathered_shape(call.in[0].shape, call.in[1].shape, axis_of(call)));
+  return {call.in[0]};
+}
+
 std::vector<TensorType> take_shape(const Call& call) {
   check_along_axis(call);
   return {{call.in[0].dtype, call.in[1].shape}};
@@ -68,7 +95,7 @@ std::vector<TensorType> take_shape(const Call& call) {
 
 std::vector<TensorType> put_shape(const Call& call) {
   check_along_axis(call);
-  check_updates(call, call.in[1].shape);
+  check_added(call, call.in[1].shape);
   return {call.in[0]};
 }
 
@@ -102,13 +129,6 @@ std::vector<TensorType> one_hot_shape(const Call& call) {
 
 // ---- positions
 
-Positions positions(const Call& call, int input, std::int64_t size, int axis) {
-  return {input, size, cat(call.op.name, ": index out of range [0, ", size, ") along axis ", axis, ".")};
-}
-Positions along_axis(const Call& call) {
-  const int axis = axis_of(call);
-  return positions(call, 1, call.in[0].shape[axis], axis);
-}
 Positions table_rows(const Call& call) { return positions(call, 1, call.in[0].shape[0], 0); }
 Positions table_grad_rows(const Call& call) { return positions(call, 1, call.attrs.integer("rows"), 0); }
 Positions classes(const Call& call) {
@@ -121,11 +141,6 @@ double bytes_of(const TensorType& type) { return static_cast<double>(type.bytes(
 
 Cost reading_cost(const Call& call, const std::vector<TensorType>& out) {
   return {0, bytes_of(call.in[1]) + 2 * bytes_of(out[0])};
-}
-
-Cost adding_cost(const Call& call, const std::vector<TensorType>& out) {
-  return {static_cast<double>(call.in[2].shape.numel()),
-          bytes_of(call.in[1]) + 3 * bytes_of(call.in[2]) + 2 * bytes_of(out[0])};
 }
 
 Cost embedding_grad_cost(const Call& call, const std::vector<TensorType>& out) {

@@ -1,6 +1,7 @@
 // Indexing, random numbers and pooling: what is claimed together, and that the texts compile.
 #include "cuda/claimed.h"
 #include "varve/autodiff.h"
+#include "varve/indexing.h"
 #include "varve/ops.h"
 
 namespace varve::cuda {
@@ -73,6 +74,14 @@ TEST(CudaIndexTexts, Elements) {
         {{dtype, {20, 30}}, {i32, {7}}, {i64, {20, 5}}, {dtype, {20, 5}}});
   expect_compiles("index/index.cu");
   expect_compiles("index/index_put.cu");
+  for (const ScatterMode mode : {ScatterMode::assign, ScatterMode::max, ScatterMode::min, ScatterMode::product})
+    for (const DType dtype : {f32, bf16, i64})
+      claimed(
+          [mode](const Tensors& in) {
+            return Tensors{scatter(in[0], in[1], in[2], {.mode = mode}), put_along_axis(in[0], in[3], in[4], 1, mode)};
+          },
+          {{dtype, {20, 30}}, {i32, {7}}, {dtype, {7, 30}}, {i64, {20, 5}}, {dtype, {20, 5}}});
+  expect_compiles("index/scatter.cu");
 }
 
 TEST(CudaPoolTexts, MaximaWithTheirNeighbours) {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "varve/indexing.h"
+
 namespace varve::test {
 
 void expect_refused(const std::vector<Refusal>& refusals) {
@@ -220,6 +222,20 @@ TEST(Refusals, Indexing) {
       {"an element past the end",
        [] {
          take_along_axis(matrix(), full_int({3, 1}, 4), 1).eval();
+       }},
+      {"assigned rows of another shape",
+       [] {
+         scatter(matrix(), whole({2}), zeros({2, 5}));
+       }},
+      {"assigned values of another type",
+       [] {
+         scatter(matrix(), whole({2}), zeros({2, 4}, f64));
+       }},
+      {"a product of truth values",
+       [] { put_along_axis(zeros({3}, boolean), whole({2}), zeros({2}, boolean), 0, ScatterMode::product); }},
+      {"an assigned row past the end",
+       [] {
+         scatter(matrix(), full_int({2}, 3), zeros({2, 4})).eval();
        }},
       {"a label past the classes", [] { cross_entropy(matrix(), full_int({3}, 4)).eval(); }},
   });

@@ -139,6 +139,7 @@ std::vector<Row> activation_rows();
 std::vector<Row> reduce_rows();
 std::vector<Row> shape_rows();
 std::vector<Row> index_rows();
+std::vector<Row> scatter_rows();
 std::vector<Row> matmul_rows();
 std::vector<Row> conv_rows();
 std::vector<Row> pool_rows();

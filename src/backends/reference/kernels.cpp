@@ -42,6 +42,7 @@ const KernelMap& kernels() {
     add_checking_kernels(map);
     add_reduce_kernels(map);
     add_index_kernels(map);
+    add_scatter_kernels(map);
     add_random_kernels(map);
     add_matmul_kernels(map);
     add_conv_kernels(map);

@@ -46,6 +46,7 @@ void add_shape_kernels(KernelMap&);     // pad, unslice, concat
 void add_checking_kernels(KernelMap&);  // check_finite, barrier
 void add_reduce_kernels(KernelMap&);
 void add_index_kernels(KernelMap&);
+void add_scatter_kernels(KernelMap&);
 void add_random_kernels(KernelMap&);
 void add_matmul_kernels(KernelMap&);
 void add_conv_kernels(KernelMap&);

@@ -122,6 +122,8 @@ void add_index_claims(ClaimMap& map) {
   offer(map, "scatter_add", scatter_add);
   offer(map, "embedding_grad", embedding_grad);
   offer(map, "put_along_axis_add", put_along_axis_add);
+  offer(map, "scatter", scatter);
+  offer(map, "put_along_axis", put_along_axis);
 }
 
 }  // namespace varve::cpu

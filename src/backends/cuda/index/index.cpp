@@ -90,6 +90,7 @@ void add_index_claims(ClaimMap& map) {
   offer(map, "take_along_axis", take_along_axis);
   offer(map, "one_hot", one_hot);
   add_scatter_claims(map);
+  add_writing_claims(map);
   add_table_claims(map);
 }
 

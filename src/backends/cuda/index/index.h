@@ -15,6 +15,7 @@ inline const char* index_type(DType dtype) { return dtype == i32 ? "int" : "i64"
 backend::Prepared gather(const Task& task);  // embedding, too
 
 void add_scatter_claims(ClaimMap& map);  // scatter_add, put_along_axis_add
+void add_writing_claims(ClaimMap& map);  // scatter, put_along_axis
 void add_table_claims(ClaimMap& map);    // embedding and its gradient
 
 }  // namespace varve::cuda
