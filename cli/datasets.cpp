@@ -55,7 +55,8 @@ void list_all(bool json) {
     rows.push_back(
         {entry.name, thousands(entry.train), thousands(entry.test), entry.input, state_of(entry), entry.doc});
   std::cout << aligned(rows)
-            << "Your own: data=folder:PATH (one folder of pictures a class), csv:PATH, chars:PATH, npz:PATH.\n"
+            << "Your own: data=folder:PATH (one folder of pictures a class), text:PATH and audio:PATH (of texts, of "
+               "sounds), csv:PATH, chars:PATH, npz:PATH.\n"
             << "Files are kept in " << data::root()
             << " (VARVE_DATA names another folder). To download: varve datasets "
             << "NAME --get\n";

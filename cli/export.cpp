@@ -49,7 +49,8 @@ int export_weights(const ExportOptions& options) {
                               .dtype = run.dtype,
                               .classes = run.classes,
                               .words = run.vocabulary ? run.vocabulary->words() : std::vector<std::string>{},
-                              .table = run.table};
+                              .table = run.table,
+                              .sound = run.sound};
   const nn::SaveOptions save{.dtype = parse_dtype(options.dtype),
                              .pytorch = options.layout == "pytorch",
                              .metadata = {{"format", "pt"},

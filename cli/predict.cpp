@@ -1,4 +1,4 @@
-// `varve predict`: what a trained network makes of pictures, rows of a table or text.
+// `varve predict`: what a trained network makes of pictures, sounds, rows of a table or text.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -27,14 +27,15 @@ struct PredictOptions {
 
 constexpr const char* kPredictExamples =
     R"(Samples are prepared as those that the run was trained with: pictures (JPEG, PNG, WebP, GIF, BMP) resized to what the
-network takes, rows of a table by the run's own columns, categories and scaling, text by its vocabulary. A regression
-answers in the unit of the table. A folder stands for the pictures in it, - for the standard input: rows, a text on each
-line, or a picture.
+network takes, sounds (WAV) by its rate and bands, rows of a table by the run's own columns, categories and scaling, text
+by its vocabulary. A regression answers in the unit of the table. A folder stands for the pictures or sounds in it, - for
+the standard input: rows, a text on each line, a picture or a sound.
 
 Examples:
   varve predict runs/lenet5-1 digit.png
   varve predict runs/cnn-cifar-1 *.jpg top=1
   varve predict runs/cnn-cifar-1 photos --csv > answers.csv
+  varve predict runs/speech-1 word.wav
   varve predict runs/houses-1 new.csv --csv
   varve predict runs/houses-1 120,4,brick         one row, without its target
   varve predict runs/lstm-imdb-1 "A film to remember, for the wrong reasons.")";
@@ -174,11 +175,12 @@ int predict(const PredictOptions& options) {
 void add_predict(Menu& menu) {
   auto options = std::make_shared<PredictOptions>();
   menu.command({.name = "predict",
-                .what = "Ask a trained network about pictures, rows of a table or text",
+                .what = "Ask a trained network about pictures, sounds, rows of a table or text",
                 .examples = kPredictExamples},
                [options] { return predict(*options); })
       .option("run", options->run, "the run's folder", {.required = true})
-      .option("files", options->files, "pictures, folders, tables, rows, text files or text; -: the standard input")
+      .option("files", options->files,
+              "pictures, sounds, folders, tables, rows, text files or text; -: the standard input")
       .option("--top", options->top, "how many classes; 0: three, and one of each row of a table",
               {.least = 0, .most = 1000})
       .flag("--json", options->json, "one JSON array")

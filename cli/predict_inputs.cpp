@@ -68,15 +68,15 @@ std::vector<float> pixels_of(const train::TrainedModel& run, const Picture& from
   return values;
 }
 
-// Those of a folder and of the folders in it, in the order of their names.
-std::vector<std::string> pictures_in(const std::string& folder) {
+// Files of a kind in a folder and in the folders in it, in the order of their names.
+std::vector<std::string> files_in(const std::string& folder, bool (*accepts)(const std::string&), const char* kind) {
   std::vector<std::string> found;
   std::int64_t skipped = 0;
   std::string one;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     const std::string path = entry.path().string();
     if (entry.is_directory() || entry.path().filename().string().starts_with(".")) continue;
-    if (entry.is_regular_file() && has_picture_name(path)) {
+    if (entry.is_regular_file() && accepts(path)) {
       found.push_back(path);
     } else {
       ++skipped;
@@ -85,9 +85,9 @@ std::vector<std::string> pictures_in(const std::string& folder) {
   }
   std::sort(found.begin(), found.end());
   if (skipped > 0)
-    std::cerr << folder << ": " << skipped << (skipped == 1 ? " file is no picture" : " files are no pictures")
-              << " that can be read, such as " << one << '\n';
-  if (found.empty()) throw Error(cat(folder, ": there are no pictures in this folder."));
+    std::cerr << folder << ": " << skipped << (skipped == 1 ? " file is no " : " files are no ") << kind
+              << (skipped == 1 ? "" : "s") << " that can be read, such as " << one << '\n';
+  if (found.empty()) throw Error(cat(folder, ": there are no ", kind, "s in this folder."));
   return found;
 }
 
@@ -101,7 +101,8 @@ class Pictures {
       const std::string bytes = all_of_stdin();
       add(kStandardInput, decode_picture(bytes.data(), bytes.size(), kStandardInput, channels()));
     } else if (fs::is_directory(word, ignored)) {
-      for (const std::string& file : pictures_in(word)) add(file, load_picture(file, channels()));
+      for (const std::string& file : files_in(word, has_picture_name, "picture"))
+        add(file, load_picture(file, channels()));
     } else {
       add(word, load_picture(word, channels()));
     }
@@ -128,6 +129,21 @@ class Pictures {
   Samples samples_;
   std::vector<float> values_;
 };
+
+// ---- sounds
+
+void read_sound(const train::TrainedModel& run, const std::string& word, const Take& take) {
+  const std::string bytes = word == "-" ? all_of_stdin() : "";
+  const Sound sound = word == "-" ? decode_wav(bytes.data(), bytes.size(), kStandardInput) : load_wav(word);
+  take({.names = {word == "-" ? kStandardInput : word}, .x = expand_dims(run.sound->encode(sound), 0)});
+}
+
+// A folder stands for the sounds in it.
+void read_sounds(const train::TrainedModel& run, const std::string& word, const Take& take) {
+  std::error_code ignored;
+  if (!fs::is_directory(word, ignored)) return read_sound(run, word, take);
+  for (const std::string& file : files_in(word, has_sound_name, "sound")) read_sound(run, file, take);
+}
 
 // ---- text
 
@@ -195,6 +211,8 @@ void read_samples(const train::TrainedModel& run, const std::vector<std::string>
   for (const std::string& word : words) {
     if (run.table)
       read_table(*run.table, word, take);
+    else if (run.sound && !word.ends_with(".npy"))
+      read_sounds(run, word, take);
     else if (run.dtype == i32 && run.input.rank() == 1)
       read_text(run, word, take);
     else if (takes_pictures && !word.ends_with(".npy"))

@@ -52,9 +52,10 @@ std::string skipped_line(const data::Info& info) {
   if (count == 0) return "";
   const std::vector<std::string> some(info.skipped.begin(),
                                       info.skipped.begin() + static_cast<std::ptrdiff_t>(std::min(count, kNamed)));
+  const std::string kind = info.sound ? "sound" : info.vocabulary ? "text" : "picture";
   return thousands(static_cast<std::int64_t>(count)) +
-         (count == 1 ? " file is no picture that can be read, and was skipped: "
-                     : " files are no pictures that can be read, and were skipped: ") +
+         (count == 1 ? " file is no " + kind + " that can be read, and was skipped: "
+                     : " files are no " + kind + "s that can be read, and were skipped: ") +
          printable(joined(some, ", ")) + (count > kNamed ? ", …" : "") + "\n";
 }
 

@@ -135,12 +135,15 @@ struct TableEncoder {
 
 // ---- data sets
 
+struct SoundEncoder;  // varve/data/files.h
+
 struct Info {
   std::string name;
   std::vector<std::string> classes = {};  // of integer targets; empty when unknown
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;
   std::shared_ptr<const TableEncoder> table = nullptr;  // of samples that were rows of a table
-  std::vector<std::string> skipped = {};                // files that are no pictures that can be read
+  std::vector<std::string> skipped = {};                // files of a folder that are of another kind
+  std::shared_ptr<const SoundEncoder> sound = nullptr;  // of samples that were sounds
 };
 
 class Dataset {  // a cheap handle
@@ -335,3 +338,5 @@ struct BatchShare {
 BatchShare batch_share(const Dataset& dataset, std::int64_t index, std::int64_t batch, int rank, int ranks);
 
 }  // namespace varve::data
+
+#include "varve/data/files.h"  // more kinds of files

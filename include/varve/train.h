@@ -209,6 +209,7 @@ struct TrainedModel {
   std::vector<std::string> classes;
   std::shared_ptr<const data::Vocabulary> vocabulary;
   std::shared_ptr<const data::TableEncoder> table;  // of a network that takes rows of a table
+  std::shared_ptr<const data::SoundEncoder> sound;  // of one that takes sounds
   Shape input;
   DType dtype = f32;
   data::Info info() const;  // what other data must be like: data::load(name, {}, {}, run.info())

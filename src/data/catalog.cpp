@@ -81,6 +81,26 @@ Splits load_folder(const std::string& path, const Reader& reader, const Given&) 
   return image_folder(path, options);
 }
 
+Splits load_text_folder(const std::string& path, const Reader& reader, const Given& given) {
+  TextFolderOptions options = {.vocabulary = given.like.vocabulary};
+  reader.read("words", options.words);
+  reader.read("length", options.length);
+  reader.read("test_share", options.test_share);
+  return text_folder(path, options);
+}
+
+Splits load_audio_folder(const std::string& path, const Reader& reader, const Given& given) {
+  AudioFolderOptions options = {.fitted = given.like.sound};
+  reader.read("rate", options.encoder.rate);
+  reader.read("frames", options.encoder.frames);
+  reader.read("mels", options.encoder.mels);
+  reader.read("window", options.encoder.window);
+  reader.read("step", options.encoder.step);
+  reader.read("picture", options.encoder.picture);
+  reader.read("test_share", options.test_share);
+  return audio_folder(path, options);
+}
+
 Splits load_csv(const std::string& rest, const Reader& reader, const Given& given) {
   CsvOptions options;
   reader.read("test_share", options.test_share);
@@ -150,6 +170,9 @@ const std::vector<Entry>& kinds() {
        [](const std::string& path, const Reader& reader, const Given& given) {
          return characters(path, text_options(reader, given));
        }},
+      {{.name = "text", .options = {"words", "length", "test_share"}}, load_text_folder},
+      {{.name = "audio", .options = {"rate", "frames", "mels", "window", "step", "picture", "test_share"}},
+       load_audio_folder},
       {{.name = "npz"}, [](const std::string& path, const Reader&, const Given&) { return npz(path); }},
   };
   return entries;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "data/random_order.h"
+#include "data/parts.h"
 #include "varve/data.h"
 
 namespace varve::data {
@@ -170,19 +170,6 @@ TableEncoder fit_encoder(const Table& table, std::size_t target, const CsvOption
   return encoder;
 }
 
-struct Parts {
-  std::vector<std::int64_t> train, test;
-};
-Parts parts_of(std::int64_t count, double test_share, const std::string& source) {
-  const auto held = static_cast<std::int64_t>(std::llround(test_share * static_cast<double>(count)));
-  Parts parts = {.train = {}, .test = permutation(count, Random(0, 0, kSplitStream))};
-  parts.train.assign(parts.test.begin() + held, parts.test.end());
-  parts.test.resize(static_cast<std::size_t>(held));
-  for (auto* part : {&parts.train, &parts.test}) std::sort(part->begin(), part->end());
-  if (parts.train.empty()) throw Error(cat(source, ": no rows are left to train with."));
-  return parts;
-}
-
 TableEncoder::Rows fitted_rows(const std::string& path, const CsvOptions& options,
                                std::shared_ptr<const TableEncoder>& encoder) {
   Table table = read_table(path, options.separator);
@@ -198,9 +185,7 @@ TableEncoder::Rows fitted_rows(const std::string& path, const CsvOptions& option
 }  // namespace
 
 Splits csv(const std::string& path, const CsvOptions& options) {
-  if (!(options.test_share >= 0 && options.test_share < 1)) {
-    throw Error(cat("csv: test_share must be from 0 to less than 1, got ", options.test_share, "."));
-  }
+  check_test_share("csv", options.test_share);
   const std::string source = cat('"', path, '"');
   std::shared_ptr<const TableEncoder> encoder = options.encoder;
   if (encoder && !options.target.empty() && options.target != encoder->target.name)

@@ -91,6 +91,16 @@ std::string picture_layers(const Shape& sample, const Head& head, std::string& w
          named("dense = " + std::to_string(head.outputs));
 }
 
+// ---- texts and sequences
+
+// What words mean, over all words of a text.
+std::string text_layers(std::int64_t length, std::int64_t vocabulary, const Head& head) {
+  return "input = [" + std::to_string(length) + "]\n" +
+         named("embedding = {vocabulary = " + std::to_string(vocabulary) + ", width = 32}") +
+         named("conv1d = {out = 64, kernel = 3, padding = \"same\", activation = \"relu\"}") +
+         named("mean_steps = {}") + named("dropout = 0.2") + named("dense = " + std::to_string(head.outputs));
+}
+
 // ---- settings
 
 // Enough steps to learn something, and not so many epochs that it takes all day.
@@ -142,6 +152,10 @@ Chosen choose_network(const std::vector<std::string>& overrides, const data::Fet
     text += training(head, train.size(), 2000, 30);
     what += ", for pictures of " + std::to_string(sample[0]) + "×" + std::to_string(sample[1]) + "×" +
             std::to_string(sample[2]);
+  } else if (train.x().dtype == i32 && sample.rank() == 1 && train.info().vocabulary && train.streams() == 0) {
+    const std::int64_t words = train.info().vocabulary->size();
+    text = text_layers(sample[0], words, head) + training(head, train.size(), 1000, 30);
+    what = "an embedding and a convolution, for texts of " + std::to_string(sample[0]) + " words";
   } else {
     throw Error("no network is chosen for samples of " + train.x().str() + " (" + config.data +
                 "): name a network file or one of the zoo.");

@@ -1,7 +1,6 @@
 #include "train/config_keys.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "train/parallel.h"
 #include "varve/data.h"
@@ -107,13 +106,10 @@ KeyRow named_row(Doc d, Named Config::*field, std::function<void(const Named&)> 
 // A file or folder of one's own may be named without its kind.
 std::string with_kind(const std::string& name) {
   if (name.empty() || name.find(':') != std::string::npos) return name;
-  const std::string path = name.substr(0, name.rfind('#'));
-  for (const auto& [ending, kind] : {std::pair{".csv", "csv:"}, {".npz", "npz:"}, {".txt", "chars:"}})
-    if (path.ends_with(ending)) return kind + name;
   const std::vector<data::CatalogEntry> sets = data::catalog();
-  const bool known = std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return set.name == name; });
-  std::error_code ignored;
-  return !known && std::filesystem::is_directory(name, ignored) ? "folder:" + name : name;
+  if (std::any_of(sets.begin(), sets.end(), [&](const auto& set) { return set.name == name; })) return name;
+  const std::string kind = data::kind_of_path(name.substr(0, name.rfind('#')));
+  return kind.empty() ? name : kind + ":" + name;
 }
 
 void check_data(const Named& named) {
@@ -128,15 +124,16 @@ void check_data(const Named& named) {
                     did_you_mean(option.first, entry.options));
     return;
   }
-  throw Error("unknown data set '" + named.name + "'." + did_you_mean(named.name, known) +
-              " `varve datasets` lists them; folder:PATH, csv:PATH, chars:PATH and npz:PATH read your own.");
+  throw Error(
+      "unknown data set '" + named.name + "'." + did_you_mean(named.name, known) +
+      " `varve datasets` lists them; folder:PATH, text:PATH, audio:PATH, csv:PATH, chars:PATH and npz:PATH read "
+      "your own.");
 }
 
 KeyRow data_row() {
   return {{"data", "name or {name = {options}}", "",
-           "the data set: a name that `varve datasets` lists, or folder:PATH, csv:PATH, chars:PATH, npz:PATH; a folder "
-           "or a "
-           "file that ends in .csv, .txt or .npz needs no kind before it"},
+           "the data set: a name that `varve datasets` lists, or folder:PATH, text:PATH, audio:PATH, csv:PATH, "
+           "chars:PATH, npz:PATH; a folder, or a file that ends in .csv, .tsv, .txt or .npz, needs no kind before it"},
           [](Config& c, const Value& v, const Place& p) {
             const Named named = read_named(v, p);
             located(p, v, [&] { check_data({with_kind(named.name), named.options}); });

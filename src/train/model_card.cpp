@@ -50,13 +50,34 @@ data::TableEncoder to_table(const json& j, const ModelCard& card, const std::str
   return table;
 }
 
+json from_sound(const data::SoundEncoder& sound) {
+  return {{"rate", sound.rate}, {"frames", sound.frames},   {"mels", sound.mels}, {"window", sound.window},
+          {"step", sound.step}, {"picture", sound.picture}, {"mean", sound.mean}, {"deviation", sound.deviation}};
+}
+
+data::SoundEncoder to_sound(const json& j, const ModelCard& card, const std::string& path) {
+  const data::SoundEncoder sound = {.rate = j.at("rate"),
+                                    .frames = j.at("frames"),
+                                    .mels = j.at("mels"),
+                                    .window = j.at("window"),
+                                    .step = j.at("step"),
+                                    .picture = j.at("picture"),
+                                    .mean = j.at("mean"),
+                                    .deviation = j.at("deviation")};
+  if (card.input != sound.shape() || card.dtype != f32 || !std::isfinite(sound.mean) ||
+      !(std::isfinite(sound.deviation) && sound.deviation > 0))
+    throw Error(path + ": its sounds do not fit a sample of " + card.input.str() + ".");
+  return sound;
+}
+
 }  // namespace
 
 data::Info ModelCard::info() const {
   return {.name = "",
           .classes = classes,
           .vocabulary = words.empty() ? nullptr : std::make_shared<const data::Vocabulary>(words),
-          .table = table};
+          .table = table,
+          .sound = sound};
 }
 
 ModelCard card_of(const data::Dataset& train) {
@@ -65,7 +86,8 @@ ModelCard card_of(const data::Dataset& train) {
           .dtype = train.x().dtype,
           .classes = info.classes,
           .words = info.vocabulary ? info.vocabulary->words() : std::vector<std::string>{},
-          .table = info.table};
+          .table = info.table,
+          .sound = info.sound};
 }
 
 std::string card_text(const ModelCard& card) {
@@ -75,6 +97,7 @@ std::string card_text(const ModelCard& card) {
             {"classes", card.classes},
             {"words", card.words}};
   if (card.table) j["table"] = from_table(*card.table);
+  if (card.sound) j["sound"] = from_sound(*card.sound);
   // Words of a corpus may be any bytes: what is not UTF-8 is replaced rather than refused.
   return j.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -93,6 +116,7 @@ ModelCard parse_card(const std::string& text, const std::string& path) {
     card.classes = j.at("classes").get<std::vector<std::string>>();
     card.words = j.at("words").get<std::vector<std::string>>();
     if (j.contains("table")) card.table = std::make_shared<const data::TableEncoder>(to_table(j["table"], card, path));
+    if (j.contains("sound")) card.sound = std::make_shared<const data::SoundEncoder>(to_sound(j["sound"], card, path));
     return card;
   } catch (const json::exception& e) {
     throw Error(path + ": is not the description of a model that a run writes (" + e.what() + ").");

@@ -15,6 +15,7 @@ struct ModelCard {
   std::vector<std::string> classes;
   std::vector<std::string> words;                        // of the vocabulary; empty when there is none
   std::shared_ptr<const data::TableEncoder> table = {};  // of a network that takes rows of a table
+  std::shared_ptr<const data::SoundEncoder> sound = {};  // of one that takes sounds
 
   data::Info info() const;  // as data::load takes it
 };

@@ -25,6 +25,9 @@ std::map<std::string, double> fitted_options(const Config& config) {
     standard("steps", input.shape[0]);
     standard("length", input.shape[0]);
   }
+  if (input.dtype == f32 && input.shape.rank() > 0) standard("frames", input.shape[0]);
+  if (input.dtype == f32) standard("mels", input.shape.rank() > 1 ? input.shape[1] : 0);
+  if (input.shape.rank() == 2) standard("picture", 0);
   if (input.shape.rank() == 3) {
     standard("height", input.shape[0]);
     standard("width", input.shape[1]);

@@ -84,7 +84,7 @@ void check_card(const std::string& folder, const ModelCard& card, const Config& 
 }  // namespace
 
 data::Info TrainedModel::info() const {
-  return {.name = config.name, .classes = classes, .vocabulary = vocabulary, .table = table};
+  return {.name = config.name, .classes = classes, .vocabulary = vocabulary, .table = table, .sound = sound};
 }
 
 TrainedModel load_run(const std::string& folder, bool last) {
@@ -100,6 +100,7 @@ TrainedModel load_run(const std::string& folder, bool last) {
   run.classes = card.classes;
   run.vocabulary = card.info().vocabulary;
   run.table = card.table;
+  run.sound = card.sound;
   run.model = make_network(run.config);
   run.model->build(run.input, {.dtype = run.dtype, .seed = run.config.seed, .batch = run.config.batch});
   const bool best = !last && fs::exists(best_weights(folder));
