@@ -69,6 +69,7 @@ void bind_zoo(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_train(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_data_files(nb::module_& m);
 void bind_distributed(nb::module_& m);
 
 }  // namespace varve::python

@@ -152,6 +152,12 @@ void bind_dataset(nb::module_& m) {
             return d.info().table ? std::optional(*d.info().table) : std::nullopt;
           },
           "How rows of a table became samples; None when they did not.")
+      .def_prop_ro(
+          "sound",
+          [](const Dataset& d) -> std::optional<data::SoundEncoder> {
+            return d.info().sound ? std::optional(*d.info().sound) : std::nullopt;
+          },
+          "How sounds became samples; None when they did not.")
       .def_prop_ro("streams", &Dataset::streams, "Of text cut into parallel streams; 0: ordinary data.")
       .def_prop_ro("fixed", &Dataset::fixed, "Whether every epoch sees the same samples: there are no transforms.")
       .def("take", &Dataset::take, "count"_a, "The first samples.")

@@ -43,6 +43,7 @@ NB_MODULE(_core, m) {
   bind_io(m);
   export_names(m);
   bind_nn(m);
+  bind_data_files(m);
   bind_data(m);
   bind_zoo(m);
   bind_distributed(m);  // optimisers and fit take its options

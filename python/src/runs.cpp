@@ -113,6 +113,10 @@ void bind_runs(nb::module_& m) {
                    [](const TrainedModel& t) -> std::optional<data::TableEncoder> {
                      return t.table ? std::optional(*t.table) : std::nullopt;
                    })
+      .def_prop_ro("sound",
+                   [](const TrainedModel& t) -> std::optional<data::SoundEncoder> {
+                     return t.sound ? std::optional(*t.sound) : std::nullopt;
+                   })
       .def_prop_ro("input", [](const TrainedModel& t) { return nb::make_tuple(sizes(t.input), t.dtype); });
   nb::class_<Prepared>(m, "Prepared",
                        "What a configuration comes to: data and a built model.\n\n>>> from varve import train\n>>> "

@@ -47,6 +47,8 @@ RENAMED = {
     "varve::nn::PlaceOptions": "nn.Module.place", "varve::nn::Split": "nn.Module.place",
     "varve::nn::split_by_name": "nn.Module.place",
     "varve::nn::Module::summarize": "nn.Module.summary",
+    "varve::load_wav": "data.load_wav", "varve::decode_wav": "data.load_wav", "varve::save_wav": "data.save_wav",
+    "varve::resample": "data.resample", "varve::log_mel": "data.log_mel",
 }  # fmt: skip
 for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):
     RENAMED[f"varve::optim::{_name}"] = f"optim.{_name.capitalize()}"
@@ -120,6 +122,8 @@ REASONS = {
     "varve::train::Score::confusion": "Score.matrix", "varve::train::Score::seconds": "time it",
     "varve::train::confusion_svg": "Score shows itself", "varve::train::TrainedModel::dtype": "TrainedModel.input",
     "varve::train::TrainedModel::info": "data.load(…, like=)",
+    "varve::Sound": "samples and their rate", "varve::has_sound_name": "for the command line",
+    "varve::fit_length": "data.SoundEncoder does it", "varve::data::kind_of_path": "for the command line",
     "varve::data_on": "DLPack", "varve::device_stream": "DLPack", "varve::Interrupted": "KeyboardInterrupt",
     "varve::set_interrupt_check": "the package does it", "varve::has_interrupt_check": "the package does it",
     "varve::interrupt_asked": "KeyboardInterrupt", "varve::throw_if_interrupted": "KeyboardInterrupt",
