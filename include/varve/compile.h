@@ -183,6 +183,7 @@ std::string bytes(std::int64_t count);  // "12.1 MB"
 
 // What it takes to compute `output` from tensors already there: the sum over recorded nodes that have not run yet.
 Cost cost(const Tensor& output, const std::vector<Tensor>& from = {});
+Cost cost(const std::vector<Tensor>& outputs, const std::vector<Tensor>& from = {});
 
 // ---- threads and determinism
 void set_threads(int count);

@@ -16,10 +16,13 @@
 
 #include "varve/io.h"
 #include "varve/tensor.h"
+#include "varve/tensors.h"
 
 namespace varve::data {
 
 // ---- samples
+
+using FieldMemory = std::span<std::byte* const>;  // memory of each field of a sample, or of each row of a batch
 
 // Where samples come from. Reading is pure and may be done by several threads at once.
 class Source {
@@ -31,6 +34,23 @@ class Source {
   virtual void read(std::int64_t index, std::byte* x, std::byte* y) const = 0;  // may throw Error
   // Text cut into parallel streams: batches take one window of each in order, and are never shuffled. 0: ordinary data.
   virtual std::int64_t streams() const { return 0; }
+  // All that a sample consists of: x and y, but for a FieldSource.
+  virtual std::vector<Field> inputs() const { return {{"", x()}}; }
+  virtual std::vector<Field> targets() const { return {{"", y()}}; }
+  virtual void read_fields(std::int64_t index, FieldMemory inputs, FieldMemory targets) const {
+    read(index, inputs[0], targets[0]);
+  }
+};
+
+// Samples of several inputs, or several targets, each with a name where it has one. x and y are the first of them.
+class FieldSource : public Source {
+ public:
+  std::vector<Field> inputs() const override = 0;   // at least one
+  std::vector<Field> targets() const override = 0;  // at least one
+  void read_fields(std::int64_t index, FieldMemory inputs, FieldMemory targets) const override = 0;
+  TensorType x() const final { return inputs().at(0).type; }
+  TensorType y() const final { return targets().at(0).type; }
+  void read(std::int64_t index, std::byte* x, std::byte* y) const final;  // Error where there are several
 };
 
 // Random numbers of one sample in one epoch: the same whichever thread draws them.
@@ -144,6 +164,8 @@ struct Info {
   std::shared_ptr<const TableEncoder> table = nullptr;  // of samples that were rows of a table
   std::vector<std::string> skipped = {};                // files of a folder that are of another kind
   std::shared_ptr<const SoundEncoder> sound = nullptr;  // of samples that were sounds
+  // Of several targets: the classes of each, by its name. `classes` are those of the first.
+  std::map<std::string, std::vector<std::string>> target_classes = {};
 };
 
 class Dataset {  // a cheap handle
@@ -152,16 +174,21 @@ class Dataset {  // a cheap handle
   Dataset(std::shared_ptr<const Source> source, Info info);
   bool defined() const { return view_ != nullptr; }
   std::int64_t size() const;
-  TensorType x() const;
-  TensorType y() const;
+  TensorType x() const;  // the first input of a sample
+  TensorType y() const;  // the first target
+  const std::vector<Field>& inputs() const;
+  const std::vector<Field>& targets() const;
   const Info& info() const;
   const Source& source() const;  // below what was chosen and mapped
-  std::int64_t classes() const;  // of integer targets: from info, or one more than the largest target
+  // Of an integer target: how many there are, from info, or one more than the largest of them; and their names.
+  std::int64_t classes(std::size_t target = 0) const;
+  std::vector<std::string> class_names(std::size_t target = 0) const;  // empty when unknown
   std::int64_t streams() const;
   bool fixed() const;  // every epoch sees the same samples: there are no transforms
 
-  Dataset map(std::vector<Transform> transforms) const;  // done to every sample that is read, anew in each epoch
-  Dataset take(std::int64_t count) const;                // the first
+  // Done to every sample that is read, anew in each epoch: to its picture, or the input of that name.
+  Dataset map(std::vector<Transform> transforms, const std::string& input = "") const;
+  Dataset take(std::int64_t count) const;  // the first
   Dataset range(std::int64_t begin, std::int64_t end) const;
   Dataset subset(std::vector<std::int64_t> indices) const;
   // Numbered as these classes, matched by name; Error with both lists when one of its own is not among them.
@@ -175,8 +202,13 @@ class Dataset {  // a cheap handle
   const std::vector<std::int64_t>& parts() const;  // of all ranks; empty: every rank can read every sample
   std::int64_t total() const;                      // of all ranks' parts; size() where there are none
 
-  std::pair<Tensor, Tensor> at(std::int64_t index) const;  // one sample, transformed as in epoch 0 with seed 0
-  // For loaders: into memory of x().bytes() and y().bytes().
+  // One sample, transformed as in epoch 0 with seed 0: its first input and target, or all of them.
+  std::pair<Tensor, Tensor> at(std::int64_t index) const;
+  std::pair<Tensors, Tensors> sample(std::int64_t index) const;
+  // For loaders: into memory of each input and target.
+  void read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, FieldMemory inputs, FieldMemory targets,
+            std::vector<float>& scratch) const;
+  // Of one input and one target.
   void read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, std::byte* x, std::byte* y,
             std::vector<float>& scratch) const;
 
@@ -193,6 +225,9 @@ Dataset part(const Dataset& own);
 // All samples as in epoch 0 with seed 0, read by all threads: x [N, …], y [N, …]. `go_on` is asked now and then; when
 // it says no, there is nothing.
 std::optional<std::pair<Tensor, Tensor>> whole(
+    const Dataset& dataset, const std::function<bool()>& go_on = [] { return true; });
+// The same with all inputs and all targets.
+std::optional<std::pair<Tensors, Tensors>> whole_fields(
     const Dataset& dataset, const std::function<bool()>& go_on = [] { return true; });
 
 struct Splits {
@@ -254,6 +289,8 @@ Dataset numpy(const std::string& x_path, const std::string& y_path);  // .npy
 // Rows. Inputs: u8 is delivered as f32 over 255 ([N, H, W] as [H, W, 1]), other integers as i32, the rest as f32.
 // Targets: integers [N] or [N, 1] are classes, the rest is f32.
 Dataset from_tensors(const Tensor& x, const Tensor& y, const Info& info = {});
+// Of several inputs or targets, each as many rows: {{"image", images}, {"question", questions}}.
+Dataset from_tensors(const Tensors& inputs, const Tensors& targets, const Info& info = {});
 Dataset idx(const std::string& images_path, const std::string& labels_path, const Info& info = {});  // .gz or not
 
 // By name, as the command line and network files do: "mnist", "digits", "folder:path", "csv:path#column",
@@ -274,8 +311,34 @@ bool present(const std::string& name);                         // a set of the c
 
 // ---- batches
 
+// Some samples. `auto& [x, y] = batch` gives the first input and the first target, which are all there is of most data.
 struct Batch {
-  Tensor x, y;
+  Batch() = default;
+  Batch(Tensor x_, Tensor y_) : x(std::move(x_)), y(std::move(y_)) {}
+  Batch(Tensors inputs, Tensors targets);
+
+  Tensor x, y;              // the first input and the first target
+  Tensors inputs() const;   // all of them, x first
+  Tensors targets() const;  // y first
+  std::int64_t samples() const { return x.defined() ? x.dim(0) : 0; }
+  Batch rows(std::int64_t begin, std::int64_t end) const;
+  // f of each tensor.
+  template <class F>
+  Batch map(F&& f) const {
+    return {inputs().map(f), targets().map(f)};
+  }
+
+  template <std::size_t I>
+  Tensor& get() {
+    return I == 0 ? x : y;
+  }
+  template <std::size_t I>
+  const Tensor& get() const {
+    return I == 0 ? x : y;
+  }
+
+ private:
+  Tensors inputs_, targets_;  // the first of each is x and y
 };
 
 struct LoaderOptions {
@@ -338,5 +401,12 @@ struct BatchShare {
 BatchShare batch_share(const Dataset& dataset, std::int64_t index, std::int64_t batch, int rank, int ranks);
 
 }  // namespace varve::data
+
+template <>
+struct std::tuple_size<varve::data::Batch> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, varve::data::Batch> {
+  using type = varve::Tensor;
+};
 
 #include "varve/data/files.h"  // more kinds of files

@@ -1,30 +1,44 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "base/text.h"
 #include "data/dataset_target.h"
 #include "data/lists.h"
 #include "data/random_order.h"
+#include "data/sample_memory.h"
 #include "varve/data.h"
 
 namespace varve::data {
 namespace {
 
-// The number of classes of a source, found once for all views of it.
+// The number of classes of each target of a source, found once for all views of it.
 struct ClassCount {
   std::mutex guard;
-  std::optional<std::int64_t> found;
+  std::map<std::size_t, std::int64_t> found;  // by target
 };
 
-std::int64_t scan_classes(const Source& source, const TensorType& x_type, const TensorType& y_type) {
-  std::vector<std::byte> x(x_type.bytes()), y(y_type.bytes());
-  const std::size_t targets = static_cast<std::size_t>(y_type.shape.numel());
+bool is_picture(const TensorType& type) { return type.dtype == f32 && type.shape.rank() == 3; }
+
+void check_names(const Info& info, const std::vector<Field>& fields, const char* what) {
+  if (fields.empty()) throw Error(cat("data set \"", info.name, "\": its samples have no ", what, "."));
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!fields[i].name.empty() && fields[i].name == fields[j].name)
+        throw Error(cat("data set \"", info.name, "\": two ", what, " are named \"", fields[i].name, "\"."));
+}
+
+std::int64_t scan_classes(const Source& source, const std::vector<Field>& inputs, const std::vector<Field>& targets,
+                          std::size_t target) {
+  SampleMemory x(inputs), y(targets);
+  const TensorType& type = targets[target].type;
+  const auto count = static_cast<std::size_t>(type.shape.numel());
   std::int64_t largest = -1;
   for (std::int64_t i = 0; i < source.size(); ++i) {
-    source.read(i, x.data(), y.data());
-    for (std::size_t j = 0; j < targets; ++j) largest = std::max(largest, integer_at(y.data(), y_type.dtype, j));
+    source.read_fields(i, x.parts(), y.parts());
+    for (std::size_t j = 0; j < count; ++j) largest = std::max(largest, integer_at(y.parts()[target], type.dtype, j));
   }
   if (largest == INT64_MAX) throw Error(cat("data: a target is ", largest, ": too large to be a class."));
   return largest + 1;
@@ -64,6 +78,12 @@ class PixelTargets {
   std::vector<float> values_;  // and scratch as large
 };
 
+void check_target(const Info& info, const std::vector<Field>& targets, std::size_t target) {
+  if (target >= targets.size())
+    throw Error(cat("data set \"", info.name, "\": target ", target, " was asked for, there are ", targets.size(), " (",
+                    str(targets), ")."));
+}
+
 void check_index(const Info& info, std::int64_t index, std::int64_t size) {
   if (index < 0 || index >= size)
     throw Error(cat("data set \"", info.name, "\": sample ", index, " was asked for, there are ", size, "."));
@@ -74,13 +94,19 @@ void check_index(const Info& info, std::int64_t index, std::int64_t size) {
 struct Dataset::View {
   std::shared_ptr<const Source> source;
   std::shared_ptr<const Info> info;
-  TensorType x, y;
+  std::vector<Field> inputs, targets;
   std::shared_ptr<ClassCount> classes = std::make_shared<ClassCount>();
   std::shared_ptr<const std::vector<std::int64_t>> indices = nullptr;  // null: all, in order
-  std::vector<Transform> transforms = {};
+  struct Mapped {
+    Transform transform;
+    std::size_t input;  // that it is done to
+  };
+  std::vector<Mapped> transforms = {};
   std::vector<std::int32_t> relabel = {};  // the source's classes under other numbers; empty: as they are
   std::vector<std::int64_t> parts = {};    // samples of each rank, where they lie apart
 
+  const TensorType& x() const { return inputs[0].type; }
+  const TensorType& y() const { return targets[0].type; }
   std::int64_t size() const { return indices ? static_cast<std::int64_t>(indices->size()) : source->size(); }
   std::int64_t at(std::int64_t i) const { return indices ? (*indices)[static_cast<std::size_t>(i)] : i; }
 
@@ -89,6 +115,8 @@ struct Dataset::View {
       throw Error(cat("data set \"", info->name, "\": text in streams has an order, and parts of it are taken by ",
                       "range(begin, end)."));
   }
+
+  void transform(FieldMemory x, FieldMemory y, Random& random, std::vector<float>& scratch) const;
 
   // These samples of the view; the caller has checked them. Where samples lie apart, a rank cannot know which of theirs
   // the others choose, unless all choose by a rule that says how many those are.
@@ -107,9 +135,11 @@ struct Dataset::View {
 
 Dataset::Dataset(std::shared_ptr<const Source> source, Info info) {
   if (!source) throw Error("data set \"" + info.name + "\": the source is null.");
-  TensorType x = source->x(), y = source->y();
+  std::vector<Field> inputs = source->inputs(), targets = source->targets();
+  check_names(info, inputs, "inputs");
+  check_names(info, targets, "targets");
   view_ = std::make_shared<const View>(
-      View{std::move(source), std::make_shared<const Info>(std::move(info)), std::move(x), std::move(y)});
+      View{std::move(source), std::make_shared<const Info>(std::move(info)), std::move(inputs), std::move(targets)});
 }
 
 Dataset::Dataset(std::shared_ptr<const View> view) : view_(std::move(view)) {}
@@ -120,40 +150,71 @@ const Dataset::View& Dataset::view(const char* asked) const {
 }
 
 std::int64_t Dataset::size() const { return view("size").size(); }
-TensorType Dataset::x() const { return view("x").x; }
-TensorType Dataset::y() const { return view("y").y; }
+TensorType Dataset::x() const { return view("x").x(); }
+TensorType Dataset::y() const { return view("y").y(); }
+const std::vector<Field>& Dataset::inputs() const { return view("inputs").inputs; }
+const std::vector<Field>& Dataset::targets() const { return view("targets").targets; }
 const Info& Dataset::info() const { return *view("info").info; }
 const Source& Dataset::source() const { return *view("source").source; }
 std::int64_t Dataset::streams() const { return view("streams").source->streams(); }
 bool Dataset::fixed() const { return view("fixed").transforms.empty(); }
 
-std::int64_t Dataset::classes() const {
+std::vector<std::string> Dataset::class_names(std::size_t target) const {
+  const View& all = view("class_names");
+  check_target(*all.info, all.targets, target);
+  if (target == 0 && !all.info->classes.empty()) return all.info->classes;
+  const auto found = all.info->target_classes.find(all.targets[target].name);
+  return found == all.info->target_classes.end() ? std::vector<std::string>{} : found->second;
+}
+
+std::int64_t Dataset::classes(std::size_t target) const {
   const View& all = view("classes");
-  if (!is_integer(all.y.dtype) && all.y.dtype != boolean)
-    throw Error(cat("data set \"", all.info->name, "\": targets are ", all.y.str(),
+  check_target(*all.info, all.targets, target);
+  const TensorType& y = all.targets[target].type;
+  if (!is_integer(y.dtype) && y.dtype != boolean)
+    throw Error(cat("data set \"", all.info->name, "\": targets are ", y.str(),
                     ": numbers, not classes. A loss such as mse fits them."));
-  if (!all.info->classes.empty()) return static_cast<std::int64_t>(all.info->classes.size());
+  if (const auto names = class_names(target); !names.empty()) return static_cast<std::int64_t>(names.size());
   // The targets of a text are its words, of which a part need not have the last.
   if (all.source->streams() > 0 && all.info->vocabulary) return all.info->vocabulary->size();
   const std::lock_guard lock(all.classes->guard);
-  if (!all.classes->found) all.classes->found = scan_classes(*all.source, all.x, all.y);
-  return *all.classes->found;
+  const auto known = all.classes->found.find(target);
+  if (known != all.classes->found.end()) return known->second;
+  return all.classes->found[target] = scan_classes(*all.source, all.inputs, all.targets, target);
 }
 
-Dataset Dataset::map(std::vector<Transform> transforms) const {
+namespace {
+
+// The input that transforms are done to: the one of that name, or the only picture.
+std::size_t picture_of(const Info& info, const std::vector<Field>& inputs, const std::string& input,
+                       const std::string& transform) {
+  const std::string begin = cat("data set \"", info.name, "\": ", transform, " needs ");
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (input.empty() ? is_picture(inputs[i].type) || inputs.size() == 1 : inputs[i].name == input) found.push_back(i);
+  if (found.size() != 1)
+    throw Error(cat(begin, input.empty() ? "one picture among the inputs, or its name" : "an input \"" + input + '"',
+                    ": they are ", str(inputs), "."));
+  if (!is_picture(inputs[found[0]].type))
+    throw Error(
+        cat(begin, "images, f32 [height, width, channels], but samples are ", inputs[found[0]].type.str(), "."));
+  return found[0];
+}
+
+}  // namespace
+
+Dataset Dataset::map(std::vector<Transform> transforms, const std::string& input) const {
   const View& all = view("map");
-  if (!transforms.empty() && (all.x.dtype != f32 || all.x.shape.rank() != 3))
-    throw Error(cat("data set \"", all.info->name, "\": ", transforms[0].name,
-                    " needs images, f32 [height, width, channels], but samples are ", all.x.str(), "."));
   auto mapped = std::make_shared<View>(all);
-  for (const Transform& transform : transforms)
-    if (has_pixel_targets(all.x, all.y) && transform.moves && !transform.to_targets)
-      throw Error(cat("data set \"", all.info->name, "\": ", transform.name, " moves pixels, and its targets, ",
-                      all.y.str(),
-                      ", are of each pixel. Give it to_targets, which moves them alike, or moves = false."));
   for (Transform& transform : transforms) {
+    const std::size_t picture = picture_of(*all.info, all.inputs, input, transform.name);
+    for (const Field& target : all.targets)
+      if (has_pixel_targets(all.inputs[picture].type, target.type) && transform.moves && !transform.to_targets)
+        throw Error(cat("data set \"", all.info->name, "\": ", transform.name, " moves pixels, and its targets, ",
+                        target.type.str(),
+                        ", are of each pixel. Give it to_targets, which moves them alike, or moves = false."));
     if (!transform.apply) throw Error(cat("data set: transform \"", transform.name, "\" has no function."));
-    mapped->transforms.push_back(std::move(transform));
+    mapped->transforms.push_back({std::move(transform), picture});
   }
   return Dataset(std::shared_ptr<const View>(std::move(mapped)));
 }
@@ -184,8 +245,8 @@ Dataset Dataset::subset(std::vector<std::int64_t> indices) const {
 Dataset Dataset::with_classes(const std::vector<std::string>& classes) const {
   const View& all = view("with_classes");
   const std::vector<std::string>& own = all.info->classes;
-  if (all.y != TensorType{i32, {}} || own.empty())
-    throw Error(cat("data set \"", all.info->name, "\": its targets, ", all.y.str(), ", have no names of classes."));
+  if (all.y() != TensorType{i32, {}} || own.empty())
+    throw Error(cat("data set \"", all.info->name, "\": its targets, ", all.y().str(), ", have no names of classes."));
   if (own == classes) return *this;
   std::vector<std::int32_t> numbers;
   for (const std::string& name : own) {
@@ -240,7 +301,7 @@ Dataset Dataset::as_part(std::vector<std::int64_t> sizes, std::int64_t classes) 
   changed->parts = std::move(sizes);
   if (classes > 0) {
     changed->classes = std::make_shared<ClassCount>();
-    changed->classes->found = classes;
+    changed->classes->found[0] = classes;
   }
   return Dataset(std::shared_ptr<const View>(std::move(changed)));
 }
@@ -252,46 +313,82 @@ std::int64_t Dataset::total() const {
   return sizes.empty() ? size() : std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
-std::pair<Tensor, Tensor> Dataset::at(std::int64_t index) const {
+std::pair<Tensors, Tensors> Dataset::sample(std::int64_t index) const {
   const View& all = view("a sample");
-  std::vector<std::byte> x(all.x.bytes()), y(all.y.bytes());
+  SampleMemory x(all.inputs), y(all.targets);
   std::vector<float> scratch;
-  read(index, 0, 0, x.data(), y.data(), scratch);
-  return {detail::from_bytes(x.data(), all.x), detail::from_bytes(y.data(), all.y)};
+  read(index, 0, 0, x.parts(), y.parts(), scratch);
+  return {x.tensors(), y.tensors()};
+}
+
+std::pair<Tensor, Tensor> Dataset::at(std::int64_t index) const {
+  const auto [inputs, targets] = sample(index);
+  return {inputs[0], targets[0]};
 }
 
 void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, std::byte* x, std::byte* y,
                    std::vector<float>& scratch) const {
   const View& all = view("a sample");
+  if (all.inputs.size() != 1 || all.targets.size() != 1)
+    throw Error(cat("data set \"", all.info->name, "\": a sample is ", str(all.inputs), " with ", str(all.targets),
+                    ": read it into memory for each of them."));
+  read(index, seed, epoch, FieldMemory(&x, 1), FieldMemory(&y, 1), scratch);
+}
+
+void Dataset::read(std::int64_t index, std::uint64_t seed, std::uint64_t epoch, FieldMemory x, FieldMemory y,
+                   std::vector<float>& scratch) const {
+  const View& all = view("a sample");
   check_index(*all.info, index, all.size());
   const std::int64_t place = all.at(index);
-  all.source->read(place, x, y);
+  all.source->read_fields(place, x, y);
   if (!all.relabel.empty()) {
-    const std::int64_t label = integer_at(y, i32, 0);
+    const std::int64_t label = integer_at(y[0], i32, 0);
     if (label < 0 || label >= std::ssize(all.relabel))
       throw Error(cat("data set \"", all.info->name, "\": sample ", index, " is of class ", label, ", of ",
                       all.relabel.size(), "."));
-    std::memcpy(y, &all.relabel[static_cast<std::size_t>(label)], sizeof(std::int32_t));
+    std::memcpy(y[0], &all.relabel[static_cast<std::size_t>(label)], sizeof(std::int32_t));
   }
   if (all.transforms.empty()) return;
-  const Shape& shape = all.x.shape;
-  const auto count = static_cast<std::size_t>(shape.numel());
-  if (scratch.size() < count) scratch.resize(count);
-  Image image{{reinterpret_cast<float*>(x), count}, {scratch.data(), count}, shape[0], shape[1], shape[2]};
   // Keyed by the place in the source, so that a sample changes alike in every subset it is in.
   Random random(seed, epoch, static_cast<std::uint64_t>(place));
-  std::optional<PixelTargets> targets;
-  const auto moves = [](const Transform& transform) { return static_cast<bool>(transform.to_targets); };
-  if (has_pixel_targets(all.x, all.y) && std::any_of(all.transforms.begin(), all.transforms.end(), moves))
-    targets.emplace(all.y, y);
-  for (const Transform& transform : all.transforms) {
-    Random same = random;
-    transform.apply(image, random);
-    if (!targets || !transform.to_targets) continue;
-    Image moved = targets->image();
-    transform.to_targets(moved, same);
+  all.transform(x, y, random, scratch);
+}
+
+// Targets of each pixel are moved with the picture they belong to.
+void Dataset::View::transform(FieldMemory x, FieldMemory y, Random& random, std::vector<float>& scratch) const {
+  std::vector<std::pair<std::size_t, PixelTargets>> moved;  // by target
+  for (const Mapped& each : transforms) {
+    if (!each.transform.to_targets) continue;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      const bool known = std::any_of(moved.begin(), moved.end(), [t](const auto& one) { return one.first == t; });
+      if (!known && has_pixel_targets(inputs[each.input].type, targets[t].type))
+        moved.emplace_back(t, PixelTargets(targets[t].type, y[t]));
+    }
   }
-  if (targets) targets->store();
+  for (const Mapped& each : transforms) {
+    const Shape& shape = inputs[each.input].type.shape;
+    const auto count = static_cast<std::size_t>(shape.numel());
+    if (scratch.size() < count) scratch.resize(count);
+    Image image{
+        {reinterpret_cast<float*>(x[each.input]), count}, {scratch.data(), count}, shape[0], shape[1], shape[2]};
+    const Random before = random;
+    each.transform.apply(image, random);
+    if (!each.transform.to_targets) continue;
+    for (auto& [t, pixels] : moved) {
+      if (!has_pixel_targets(inputs[each.input].type, targets[t].type)) continue;
+      Random same = before;
+      Image target = pixels.image();
+      each.transform.to_targets(target, same);
+    }
+  }
+  for (const auto& [t, pixels] : moved) pixels.store();
+}
+
+void FieldSource::read(std::int64_t index, std::byte* x, std::byte* y) const {
+  if (inputs().size() != 1 || targets().size() != 1)
+    throw Error(
+        cat("source: a sample is ", str(inputs()), " with ", str(targets()), ": read_fields() reads all of them."));
+  read_fields(index, FieldMemory(&x, 1), FieldMemory(&y, 1));
 }
 
 }  // namespace varve::data

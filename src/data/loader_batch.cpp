@@ -41,6 +41,9 @@ void check_streams(const Dataset& dataset, const LoaderOptions& options) {
 }
 
 void check_mixup(const Dataset& dataset) {
+  if (dataset.inputs().size() != 1 || dataset.targets().size() != 1)
+    throw Error(cat("loader: mixup blends samples of one input and one target, but \"", dataset.info().name, "\" has ",
+                    str(dataset.inputs()), " with ", str(dataset.targets()), "."));
   if (dataset.x().dtype != f32)
     throw Error(
         cat("loader: mixup blends samples of f32, but \"", dataset.info().name, "\" has ", dataset.x().str(), "."));
@@ -70,7 +73,7 @@ TensorType rows_of_type(const TensorType& sample, std::int64_t rows) {
 }  // namespace
 
 BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
-    : dataset_(std::move(dataset)), options_(in_the_job(given)), x_(dataset_.x()), y_(dataset_.y()) {
+    : dataset_(std::move(dataset)), options_(in_the_job(given)) {
   const LoaderOptions& options = options_;
   check(options);
   check_streams(dataset_, options);
@@ -87,19 +90,20 @@ BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
   if (options.shuffle && dataset_.streams() == 0)
     order_ = permutation(dataset_.size(), Random(static_cast<std::uint64_t>(options.seed),
                                                  static_cast<std::uint64_t>(options.epoch), kOrderStream));
-  x_bytes_ = x_.bytes();
-  y_bytes_ = y_.bytes();
   std::int64_t share = 1;
   for (std::int64_t index = 0; index < batches_; ++index)
     share = std::max(share, rows_of(index).end - rows_of(index).begin);
-  x_pool_ = std::make_shared<Pool>(rows_of_type(x_, share).bytes());
-  y_pool_ = std::make_shared<Pool>(classes_ > 0 ? TensorType{f32, {share, classes_}}.bytes()
-                                                : rows_of_type(y_, share).bytes());
+  for (const Field& field : dataset_.inputs())
+    input_pools_.push_back(std::make_shared<Pool>(rows_of_type(field.type, share).bytes()));
+  for (const Field& field : dataset_.targets()) {
+    const TensorType type = classes_ > 0 ? TensorType{f32, {share, classes_}} : rows_of_type(field.type, share);
+    target_pools_.push_back(std::make_shared<Pool>(type.bytes()));
+  }
 }
 
 BatchReader::~BatchReader() {
-  x_pool_->retire();
-  y_pool_->retire();
+  for (const auto& pool : input_pools_) pool->retire();
+  for (const auto& pool : target_pools_) pool->retire();
 }
 
 BatchReader::Rows BatchReader::rows_of(std::int64_t index) const {
@@ -133,18 +137,47 @@ std::int64_t BatchReader::sample_at(std::int64_t place) const {
   return order_.empty() ? place : order_[static_cast<std::size_t>(place)];
 }
 
+namespace {
+
+// The fields of a batch, filled row by row.
+class FieldRows {
+ public:
+  FieldRows(const std::vector<Field>& fields, const std::vector<std::shared_ptr<Pool>>& pools) : fields_(fields) {
+    for (const auto& pool : pools) {
+      memory_.push_back(pool->take());
+      row_.push_back(memory_.back().data());
+    }
+  }
+  FieldMemory row() const { return row_; }
+  void next() {
+    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] += fields_[i].type.bytes();
+  }
+  Tensors tensors(std::int64_t rows) && {
+    Tensors all;
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      all.add(fields_[i].name, std::move(memory_[i]).tensor(rows_of_type(fields_[i].type, rows)));
+    return all;
+  }
+
+ private:
+  const std::vector<Field>& fields_;
+  std::vector<Pool::Lease> memory_;
+  std::vector<std::byte*> row_;
+};
+
+}  // namespace
+
 Batch BatchReader::read(std::int64_t index, ReadScratch& scratch, const std::atomic<bool>& stop) const {
   const Rows rows = rows_of(index);
   if (options_.mixup > 0) return read_mixed(index, rows, scratch, stop);
-  Pool::Lease x = x_pool_->take(), y = y_pool_->take();
-  std::byte *x_row = x.data(), *y_row = y.data();
-  for (std::int64_t place = rows.begin; place < rows.end; ++place, x_row += x_bytes_, y_row += y_bytes_) {
+  FieldRows inputs(dataset_.inputs(), input_pools_), targets(dataset_.targets(), target_pools_);
+  for (std::int64_t place = rows.begin; place < rows.end; ++place, inputs.next(), targets.next()) {
     if (stop.load(std::memory_order_relaxed)) return {};
     dataset_.read(sample_at(place), static_cast<std::uint64_t>(options_.seed),
-                  static_cast<std::uint64_t>(options_.epoch), x_row, y_row, scratch.sample);
+                  static_cast<std::uint64_t>(options_.epoch), inputs.row(), targets.row(), scratch.sample);
   }
   const std::int64_t count = rows.end - rows.begin;
-  return {std::move(x).tensor(rows_of_type(x_, count)), std::move(y).tensor(rows_of_type(y_, count))};
+  return {std::move(inputs).tensors(count), std::move(targets).tensors(count)};
 }
 
 // Of each of this process's samples one of its share, or of the same shard, by its place in the share.
@@ -168,15 +201,16 @@ Batch BatchReader::read_mixed(std::int64_t index, Rows rows, ReadScratch& scratc
                               const std::atomic<bool>& stop) const {
   const auto seed = static_cast<std::uint64_t>(options_.seed), epoch = static_cast<std::uint64_t>(options_.epoch);
   const std::int64_t count = rows.end - rows.begin;
-  const std::size_t width = x_bytes_ / sizeof(float);
-  Pool::Lease x = x_pool_->take(), y = y_pool_->take();
-  scratch.target.resize(y_bytes_);
+  const TensorType &sample = dataset_.inputs()[0].type, &label = dataset_.targets()[0].type;
+  const std::size_t width = sample.bytes() / sizeof(float);
+  Pool::Lease x = input_pools_[0]->take(), y = target_pools_[0]->take();
+  scratch.target.resize(label.bytes());
   scratch.labels.clear();
   std::byte* row = x.data();
-  for (std::int64_t place = rows.begin; place < rows.end; ++place, row += x_bytes_) {
+  for (std::int64_t place = rows.begin; place < rows.end; ++place, row += sample.bytes()) {
     if (stop.load(std::memory_order_relaxed)) return {};
     dataset_.read(sample_at(place), seed, epoch, row, scratch.target.data(), scratch.sample);
-    scratch.labels.push_back(integer_at(scratch.target.data(), y_.dtype, 0));
+    scratch.labels.push_back(integer_at(scratch.target.data(), label.dtype, 0));
   }
   Random random(seed, epoch, kMixupStream + static_cast<std::uint64_t>(index));
   const auto lambda = static_cast<float>(beta(options_.mixup, random));
@@ -187,7 +221,10 @@ Batch BatchReader::read_mixed(std::int64_t index, Rows rows, ReadScratch& scratc
   const TensorType y_type{f32, {count, classes_}};
   mix_targets({reinterpret_cast<float*>(y.data()), static_cast<std::size_t>(y_type.shape.numel())}, scratch.labels,
               partner, lambda, classes_);
-  return {std::move(x).tensor(rows_of_type(x_, count)), std::move(y).tensor(y_type)};
+  Tensors inputs, targets;
+  inputs.add(dataset_.inputs()[0].name, std::move(x).tensor(rows_of_type(sample, count)));
+  targets.add(dataset_.targets()[0].name, std::move(y).tensor(y_type));
+  return {std::move(inputs), std::move(targets)};
 }
 
 }  // namespace varve::data

@@ -40,11 +40,9 @@ class BatchReader {
 
   Dataset dataset_;
   LoaderOptions options_;
-  std::int64_t batches_ = 0, classes_ = 0;  // classes: for mixup
-  TensorType x_, y_;                        // of one sample
-  std::size_t x_bytes_ = 0, y_bytes_ = 0;
-  std::vector<std::int64_t> order_;  // empty: as they are
-  std::shared_ptr<Pool> x_pool_, y_pool_;
+  std::int64_t batches_ = 0, classes_ = 0;                         // classes: for mixup
+  std::vector<std::int64_t> order_;                                // empty: as they are
+  std::vector<std::shared_ptr<Pool>> input_pools_, target_pools_;  // one for each field
 };
 
 }  // namespace varve::data

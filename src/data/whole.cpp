@@ -30,20 +30,45 @@ class Rows {
 
 }  // namespace
 
-std::optional<std::pair<Tensor, Tensor>> whole(const Dataset& dataset, const std::function<bool()>& go_on) {
+std::optional<std::pair<Tensors, Tensors>> whole_fields(const Dataset& dataset, const std::function<bool()>& go_on) {
   const std::int64_t samples = dataset.size();
-  const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(dataset.x().bytes() + dataset.y().bytes(), 1));
+  std::vector<Rows> x, y;
+  std::size_t sample_bytes = 0;
+  const auto make = [&](const std::vector<Field>& fields, std::vector<Rows>& rows) {
+    for (const Field& field : fields) {
+      rows.emplace_back(field.type, samples);
+      sample_bytes += field.type.bytes();
+    }
+  };
+  make(dataset.inputs(), x);
+  make(dataset.targets(), y);
+  const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(sample_bytes, 1));
   const std::int64_t part = std::max<std::int64_t>(kReadBytes / bytes, 1);
-  Rows x(dataset.x(), samples), y(dataset.y(), samples);
   for (std::int64_t first = 0; first < samples; first += part) {
     if (!go_on()) return std::nullopt;
     const auto read = [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch;
-      for (std::int64_t i = first + begin; i < first + end; ++i) dataset.read(i, 0, 0, x.at(i), y.at(i), scratch);
+      std::vector<std::byte*> inputs(x.size()), targets(y.size());
+      for (std::int64_t i = first + begin; i < first + end; ++i) {
+        for (std::size_t k = 0; k < x.size(); ++k) inputs[k] = x[k].at(i);
+        for (std::size_t k = 0; k < y.size(); ++k) targets[k] = y[k].at(i);
+        dataset.read(i, 0, 0, FieldMemory(inputs), FieldMemory(targets), scratch);
+      }
     };
     parallel_for(std::min(part, samples - first), std::max<std::int64_t>(kGrainBytes / bytes, 1), read);
   }
-  return std::pair{x.tensor(), y.tensor()};
+  const auto tensors = [](const std::vector<Field>& fields, const std::vector<Rows>& rows) {
+    Tensors all;
+    for (std::size_t k = 0; k < rows.size(); ++k) all.add(fields[k].name, rows[k].tensor());
+    return all;
+  };
+  return std::pair{tensors(dataset.inputs(), x), tensors(dataset.targets(), y)};
+}
+
+std::optional<std::pair<Tensor, Tensor>> whole(const Dataset& dataset, const std::function<bool()>& go_on) {
+  const auto all = whole_fields(dataset, go_on);
+  if (!all) return std::nullopt;
+  return std::pair{all->first[0], all->second[0]};
 }
 
 }  // namespace varve::data

@@ -36,9 +36,10 @@ void Sequential::split_over_ranks(Split how) {
   for (const Named& named : *layers_) named.layer->place({.split = how});
 }
 
-Tensor Sequential::forward(Tensor x, Mode mode) {
-  for (const Named& named : *layers_) x = (*named.layer)(x, mode);
-  return x;
+Tensors Sequential::forward_all(const Tensors& x, Mode mode) {
+  Tensors y = x;
+  for (const Named& named : *layers_) y = (*named.layer)(y, mode);
+  return y;
 }
 
 std::vector<std::pair<std::string, Layer>> Sequential::children() const {
@@ -61,7 +62,7 @@ std::vector<std::pair<std::string, Layer>> Branches::children() const {
 
 std::vector<std::pair<std::string, Layer>> Graph::children() const {
   std::vector<std::pair<std::string, Layer>> all;
-  for (const Step& step : *steps_)
+  for (const Step& step : plan_->steps)
     if (step.layer) all.emplace_back(step.name, step.layer);
   return all;
 }
@@ -97,38 +98,88 @@ Tensor Branches::forward(Tensor x, Mode mode) {
   return joined(join_, parts);
 }
 
-Graph& Graph::add_step(Step step) {
-  std::vector<std::string> known = {"input"};
-  for (const Step& earlier : *steps_) known.push_back(earlier.name);
-  const auto is_known = [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  if (step.name.empty()) step.name = std::to_string(steps_->size());
-  if (is_known(step.name)) throw Error("graph: the name '" + step.name + "' is taken by an earlier step.");
-  if (step.from.empty()) step.from = {known.back()};
-  for (const std::string& source : step.from) {
-    if (is_known(source)) continue;
-    throw Error("graph: step '" + step.name + "' takes its input from '" + source + "', which is no step before it." +
-                did_you_mean(source, known));
+namespace {
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+}  // namespace
+
+Graph::Graph(const std::vector<std::string>& inputs) {
+  if (inputs.empty()) throw Error("graph: needs at least one input.");
+  for (const std::string& name : inputs) {
+    if (name.empty()) throw Error("graph: an input has no name.");
+    if (is_among(plan_->inputs, name)) throw Error("graph: two inputs are named '" + name + "'.");
+    plan_->inputs.push_back(name);
   }
-  if (step.layer && step.from.size() != 1)
-    throw Error("graph: step '" + step.name + "' is a layer and takes one input, got " +
-                std::to_string(step.from.size()) + "; join them in a step before it.");
+}
+
+std::vector<std::string> Graph::known() const {
+  std::vector<std::string> names = plan_->inputs;
+  for (const Step& step : plan_->steps) names.push_back(step.name);
+  return names;
+}
+
+Graph& Graph::add_step(Step step) {
+  const std::vector<std::string> before = known();
+  if (step.name.empty()) step.name = std::to_string(plan_->steps.size());
+  if (is_among(plan_->inputs, step.name) && plan_->inputs.size() > 1)
+    throw Error("graph: the name '" + step.name + "' is taken by an input.");
+  if (is_among(before, step.name)) throw Error("graph: the name '" + step.name + "' is taken by an earlier step.");
+  if (step.from.empty() && plan_->steps.empty() && plan_->inputs.size() > 1)
+    throw Error("graph: step '" + step.name + "' is the first one, and must say which input it takes: from " +
+                listed(plan_->inputs) + ".");
+  if (step.from.empty()) step.from = {before.back()};
+  for (const std::string& source : step.from) {
+    if (is_among(before, source)) continue;
+    throw Error("graph: step '" + step.name + "' takes its input from '" + source + "', which is no step before it." +
+                did_you_mean(source, before));
+  }
   if (step.layer) add(step.name, *step.layer);
-  steps_->push_back(std::move(step));
+  plan_->steps.push_back(std::move(step));
   return *this;
 }
 
-Tensor Graph::forward(Tensor x, Mode mode) {
-  std::vector<std::pair<std::string, Tensor>> values = {{"input", x}};
-  for (const Step& step : *steps_) {
-    std::vector<Tensor> inputs;
-    for (const std::string& source : step.from)
-      inputs.push_back(
-          std::find_if(values.begin(), values.end(), [&](const auto& known) { return known.first == source; })->second);
-    values.emplace_back(step.name, step.layer ? (*step.layer)(inputs[0], mode) : joined(step.join, inputs));
+Graph& Graph::set_outputs(const std::vector<std::string>& steps) {
+  std::vector<std::string> outputs;
+  for (const std::string& name : steps) {
+    if (!is_among(known(), name))
+      throw Error("graph: the output '" + name + "' is no step." + did_you_mean(name, known()));
+    if (is_among(outputs, name)) throw Error("graph: the output '" + name + "' comes twice.");
+    outputs.push_back(name);
   }
-  return values.back().second;
+  plan_->outputs = std::move(outputs);
+  return *this;
+}
+
+Tensors Graph::forward_all(const Tensors& x, Mode mode) {
+  std::vector<Field> wanted;
+  for (const std::string& name : plan_->inputs) wanted.push_back({name, {}});
+  if (x.size() != wanted.size())
+    throw Error("expected " + std::to_string(wanted.size()) + (wanted.size() == 1 ? " input (" : " inputs (") +
+                listed(plan_->inputs) + "), got " + std::to_string(x.size()) + " (" + x.str() + ").");
+  Tensors values = x.as(wanted, "inputs");
+  for (const Step& step : plan_->steps) {
+    std::vector<Tensor> inputs;
+    for (const std::string& source : step.from) inputs.push_back(values[source]);
+    if (!step.layer)
+      values.add(step.name, joined(step.join, inputs));
+    else if (inputs.size() == 1)
+      values.add(step.name, (*step.layer)(inputs[0], mode));
+    else
+      values.add(step.name, (*step.layer)(Tensors(inputs), mode).one());
+  }
+  if (plan_->outputs.empty()) return values[values.size() - 1];
+  Tensors outputs;
+  for (const std::string& name : plan_->outputs) outputs.add(name, values[name]);
+  return outputs;
 }
 
 }  // namespace varve::nn

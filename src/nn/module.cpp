@@ -54,10 +54,24 @@ Module::State::Entry* Module::State::find(const std::string& variable) {
   return nullptr;
 }
 
-void Module::State::first_call(const Module& module, const Tensor& x) {
+namespace {
+
+// Of a sample: without the axis of the batch.
+std::vector<Field> samples_of(const Tensors& batch) {
+  std::vector<Field> fields = batch.fields();
+  for (Field& field : fields) {
+    const std::vector<std::int64_t>& sizes = field.type.shape.vec();
+    if (!sizes.empty()) field.type.shape = Shape(std::vector<std::int64_t>(sizes.begin() + 1, sizes.end()));
+  }
+  return fields;
+}
+
+}  // namespace
+
+void Module::State::first_call(const Module& module, const Tensors& x, const Tensors& y) {
   kind = module.kind();
-  if (x.rank() > 0) sample = Shape(std::vector<std::int64_t>(x.shape().begin() + 1, x.shape().end()));
-  dtype = x.dtype();
+  inputs = samples_of(x);
+  outputs = samples_of(y);
   apply_patterns();
   called = true;
 }
@@ -69,28 +83,56 @@ std::string Module::where() const {
   return path.empty() ? kind() : kind() + " \"" + path + "\"";
 }
 
+Tensor Module::forward(Tensor, Mode) {
+  throw Error(where() + ": has no forward() of one input and one output. Call it as a function, with vv::Tensors.");
+}
+
+Tensors Module::forward_all(const Tensors& x, Mode mode) {
+  if (x.size() != 1)
+    throw Error("expected one input, got " + std::to_string(x.size()) + " (" + x.str() +
+                "). A module of several inputs overrides forward_all().");
+  return forward(x[0], mode);
+}
+
 Tensor Module::operator()(const Tensor& x, Mode mode) {
-  // The first call makes variables: one thread at a time, whatever part of a model it calls.
-  std::unique_lock<std::recursive_mutex> making;
-  if (!state_->called) making = std::unique_lock(making_mutex());
-  const Frame frame(*state_);
-  const Wide wide(state_->wide);
-  if (!x.defined()) throw Error(where() + ": the input is an undefined Tensor.");
-  Tensor y;
+  const Tensors y = (*this)(Tensors(x), mode);
+  if (y.size() == 1) return y[0];
+  throw Error(where() + ": gives " + std::to_string(y.size()) + " outputs (" + y.str() +
+              "). Call it with vv::Tensors(x), and take them by name or place.");
+}
+
+// Names and places of the first call hold for all later ones; shapes are the layers' own affair.
+Tensors Module::expected(const Tensors& x) const {
+  const std::vector<Field>& known = state_->inputs;
+  if (!state_->called || (known.size() == 1 && x.size() == 1)) return x;
+  return x.as(known, where() + ": inputs of a sample");
+}
+
+Tensors Module::call(const Tensors& x, Mode mode) {
   try {
-    y = forward(x, mode);
-    if (!y.defined()) throw Error("forward() returned an undefined Tensor.");
+    for (const auto& [name, tensor] : x)
+      if (!tensor.defined())
+        throw Error("the input" + (name.empty() ? "" : " \"" + name + '"') + " is an undefined Tensor.");
+    Tensors y = forward_all(expected(x), mode);
+    if (y.empty()) throw Error("forward_all() returned no Tensor.");
+    for (const auto& [name, tensor] : y)
+      if (!tensor.defined())
+        throw Error("forward() returned an undefined Tensor" + (name.empty() ? "." : " as \"" + name + "\"."));
+    return y;
   } catch (const LocatedError&) {
     throw;
   } catch (const Error& error) {
     throw located(where(), kind(), error.what());
   }
-  if (!state_->called) state_->first_call(*this, x);
+}
+
+Tensor Module::seen(const Tensors& x, const Tensors& all, std::size_t output) const {
+  Tensor y = all[output];
   if (const auto hooks = std::atomic_load(&state_->hooks))
     for (const State::Hooked& each : *hooks)
-      if (const Tensor seen = each.hook(*this, x, y); seen.defined()) {
-        carry_flattened(y, seen);
-        y = seen;
+      if (const Tensor changed = each.hook(*this, x[0], y); changed.defined()) {
+        carry_flattened(y, changed);
+        y = changed;
       }
   if (!innermost_watch) return y;
   // What the watch calls is not watched by it again.
@@ -99,24 +141,50 @@ Tensor Module::operator()(const Tensor& x, Mode mode) {
     Watch* watch;
     ~Restore() { innermost_watch = watch; }
   } const restore{watch};
-  const Tensor seen = watch->see_({*this, frame.path(), frame.depth(), x, y});
-  carry_flattened(y, seen);
-  return seen;
+  const Frame* frame = Frame::current();
+  const Tensor changed = watch->see_({*this, frame->path(), frame->depth(), x[0], y, x, all, output});
+  carry_flattened(y, changed);
+  return changed;
+}
+
+Tensors Module::operator()(const Tensors& x, Mode mode) {
+  // The first call makes variables: one thread at a time, whatever part of a model it calls.
+  std::unique_lock<std::recursive_mutex> making;
+  if (!state_->called) making = std::unique_lock(making_mutex());
+  const Frame frame(*state_);
+  const Wide wide(state_->wide);
+  if (x.empty()) throw Error(where() + ": expected at least one input.");
+  Tensors y = call(x, mode);
+  if (!state_->called) state_->first_call(*this, x, y);
+  if (!innermost_watch && !std::atomic_load(&state_->hooks)) return y;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = seen(x, y, i);
+  return y;
 }
 
 void Module::build(const Shape& sample, const BuildOptions& options) {
+  build_all({{"", {options.dtype, sample}}}, options);
+}
+
+void Module::build_all(const std::vector<Field>& sample, const BuildOptions& options) {
   if (tracing()) throw Error(where() + ": build() inside a compiled function; call it before.");
   if (options.batch < 1)
     throw Error(where() + ": build: the batch is " + std::to_string(options.batch) + "; expected 1 or more.");
-  Shape batch{options.batch};
-  for (const std::int64_t size : sample) {
-    if (size < 1) throw Error(where() + ": build: sample shape " + sample.str() + " has a size below 1.");
-    batch.push_back(size);
+  Tensors batch;
+  bool wide = false;
+  for (const auto& [name, type] : sample) {
+    Shape rows{options.batch};
+    for (const std::int64_t size : type.shape) {
+      if (size < 1) throw Error(where() + ": build: sample shape " + type.shape.str() + " has a size below 1.");
+      rows.push_back(size);
+    }
+    batch.add(name, zeros(rows, type.dtype));
+    wide = wide || type.dtype == f64;
   }
+  Tensors outputs;
   {
-    if (options.dtype == f64) set_wide(*state_);
+    if (wide) set_wide(*state_);
     const DryRun dry(options.seed);
-    (*this)(zeros(batch, options.dtype), Mode::infer);
+    outputs = (*this)(batch, Mode::infer);
   }
   std::vector<Variable> renamed;
   each_entry(*state_, [&](const std::string& path, State::Entry& entry) {
@@ -125,8 +193,8 @@ void Module::build(const Shape& sample, const BuildOptions& options) {
     entry.variable.rename(path);
     renamed.push_back(entry.variable);
   });
-  state_->sample = sample;
-  state_->dtype = options.dtype;
+  state_->inputs = samples_of(batch);
+  state_->outputs = samples_of(outputs);
 }
 
 void Module::add(const std::string& name, Module& child) {
@@ -147,8 +215,11 @@ void Module::remove(const std::string& name) {
 
 std::optional<TensorType> Module::input() const {
   if (!state_->called) return std::nullopt;
-  return TensorType{state_->dtype, state_->sample};
+  return state_->inputs[0].type;
 }
+
+std::vector<Field> Module::inputs() const { return state_->called ? state_->inputs : std::vector<Field>{}; }
+std::vector<Field> Module::outputs() const { return state_->called ? state_->outputs : std::vector<Field>{}; }
 
 std::int64_t Module::hook(Hook hook) {
   if (!hook) throw Error(kind() + ": hook: the function is empty.");

@@ -41,9 +41,8 @@ struct Module::State {
   Split split = Split::none;
   std::vector<Pattern> patterns;  // freeze() and unfreeze() in order: variables may be made after them
 
-  // Of the first batch, or of build(): what summarize() runs.
-  Shape sample = {};
-  DType dtype = f32;
+  // Of the first batch, or of build(), a sample's: what summarize() runs, and what later calls must be like.
+  std::vector<Field> inputs = {}, outputs = {};
   struct Hooked {
     std::int64_t number;
     Hook hook;
@@ -54,7 +53,8 @@ struct Module::State {
   bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 
   Entry* find(const std::string& variable);
-  void first_call(const Module& module, const Tensor& x);  // it has made its variables
+  // It has made its variables.
+  void first_call(const Module& module, const Tensors& x, const Tensors& y);
   void apply_patterns();
 };
 

@@ -24,17 +24,19 @@ struct Node {
 class Calls {
  public:
   void see(const Watch::Call& call) {
+    if (call.output > 0) return;  // the same call
     const auto depth = static_cast<std::size_t>(call.depth);
     if (open_.size() < depth + 2) open_.resize(depth + 2);
     Node node;
     node.inside = std::move(open_[depth + 1]);
     open_[depth + 1].clear();
-    node.flops = cost(call.y, {call.x}).flops;
+    node.flops = cost(call.outputs.list(), call.inputs.list()).flops;
     double inside = 0;
     for (const Node& inner : node.inside) inside += inner.flops;
     node.row.path = call.path;
     node.row.kind = call.module.kind();
     node.row.output = call.y.shape();
+    if (call.outputs.size() > 1) node.row.outputs = call.outputs.fields();
     node.row.flops = node.flops > inside ? node.flops - inside : 0;
     for (const Module::State::Entry& entry : call.module.state()->variables)
       if (entry.parameter) {
@@ -61,7 +63,7 @@ void list(const std::vector<Node>& nodes, int depth, std::vector<SummaryRow>& ro
 }
 
 // Everything a training step keeps, from a trace that is never run.
-std::int64_t training_bytes(Module& model, const Tensor& x) {
+std::int64_t training_bytes(Module& model, const Tensors& x) {
   std::vector<Variable> parameters = model.parameters(), first, second;
   for (Variable& parameter : parameters) {
     if (distributed::is_split(parameter)) parameter = distributed::part_of(parameter);
@@ -69,9 +71,19 @@ std::int64_t training_bytes(Module& model, const Tensor& x) {
     second.emplace_back("v", zeros(parameter.shape()), false);
   }
   Variable step("step", zeros({}), false);
-  const auto record = [&](Tensor in) {
+  const auto mean_of_all = [&](const Tensors& in) {
+    Tensor total;
+    for (const auto& [name, y] : model(in, Mode::train)) {
+      const Tensor own = mean(y.to(f32));
+      total = total.defined() ? total + own : own;
+    }
+    return total;
+  };
+  const auto record = [&](const std::vector<Tensor>& batch) -> std::vector<Tensor> {
     const DryRun dry;
-    auto [loss, grads] = value_and_grad([&] { return mean(model(in, Mode::train).to(f32)); }, parameters);
+    Tensors in;
+    for (std::size_t i = 0; i < batch.size(); ++i) in.add(x.name(i), batch[i]);
+    auto [loss, grads] = value_and_grad([&] { return mean_of_all(in); }, parameters);
     step.assign(step + 1);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const Updated updated = adam_update(parameters[i], grads[i], first[i], second[i], 1e-3, step);
@@ -80,10 +92,11 @@ std::int64_t training_bytes(Module& model, const Tensor& x) {
       first[i].assign(updated.state[0]);
       second[i].assign(updated.state[1]);
     }
-    return loss;
+    return {loss};
   };
   // A GPU would first find out which kernels are fastest: seconds, for one figure that is much the same.
-  return compile(record, {.device = has_own_memory() ? "cpu" : ""}).peak_bytes(x);
+  const auto program = detail::compile(record, {.device = has_own_memory() ? "cpu" : ""});
+  return detail::peak_bytes(*program, x.list());
 }
 
 std::string grouped(std::int64_t number) {
@@ -132,9 +145,12 @@ Summary Module::summarize(const SummaryOptions& options) const {
   if (!built() || !state_->called)
     throw Error(kind() +
                 ": a summary needs shapes: call build({…}) with the shape of a sample, or run a batch, first.");
-  Shape shape{options.batch};
-  for (const std::int64_t size : state_->sample) shape.push_back(size);
-  const Tensor x = zeros(shape, state_->dtype);
+  Tensors x;
+  for (const auto& [name, type] : state_->inputs) {
+    Shape shape{options.batch};
+    for (const std::int64_t size : type.shape) shape.push_back(size);
+    x.add(name, zeros(shape, type.dtype));
+  }
   Module& self = const_cast<Module&>(*this);  // a dry run changes nothing
   Calls calls;
   {
@@ -169,7 +185,8 @@ std::string Summary::str() const {
   std::vector<Line> lines = {{"layer (kind)", "output shape", "parameters", "FLOPs"}};
   for (const SummaryRow& row : rows) {
     const std::string name = row.path.empty() ? row.kind : row.path + " (" + row.kind + ")";
-    lines.push_back({std::string(static_cast<std::size_t>(2 * row.depth), ' ') + name, row.output.str(),
+    lines.push_back({std::string(static_cast<std::size_t>(2 * row.depth), ' ') + name,
+                     row.outputs.empty() ? row.output.str() : varve::str(row.outputs),
                      grouped(row.parameters) + (row.shared ? " shared" : ""), scaled(row.flops)});
   }
   return table(lines) + "parameters " + grouped(parameters) + " (" + bytes(parameter_bytes) + "), trainable " +

@@ -31,11 +31,14 @@ bool is_tiny(const std::vector<ir::NodePtr>& nodes) {
 
 }  // namespace runtime
 
-Cost cost(const Tensor& output, const std::vector<Tensor>& from) {
+Cost cost(const Tensor& output, const std::vector<Tensor>& from) { return cost(std::vector<Tensor>{output}, from); }
+
+Cost cost(const std::vector<Tensor>& outputs, const std::vector<Tensor>& from) {
   const std::lock_guard lock(ir::graph_mutex());
   std::unordered_set<const ir::Node*> seen;
   for (const Tensor& tensor : from) seen.insert(tensor.node().get());
-  std::vector<const ir::Node*> stack = {output.node().get()};
+  std::vector<const ir::Node*> stack;
+  for (const Tensor& output : outputs) stack.push_back(output.node().get());
   Cost total;
   while (!stack.empty()) {
     const ir::Node* node = stack.back();

@@ -20,7 +20,8 @@ class Sequential : public Module {  // one after the other; children are named "
   }
   std::size_t size() const { return layers_->size(); }
   Module& operator[](std::size_t i) { return *layers_->at(i).layer; }
-  Tensor forward(Tensor x, Mode mode) override;
+  Tensors forward_all(const Tensors& x, Mode mode) override;  // what a layer gives is what the next one takes
+  Tensor forward(Tensor x, Mode mode) override { return forward_all(x, mode).one(); }
   std::string kind() const override { return "sequential"; }
   std::vector<std::pair<std::string, Layer>> children() const override;
 
@@ -73,23 +74,35 @@ Branches branches(Join join, M&&... modules) {
   return Branches(join, std::vector<Layer>{layer(std::forward<M>(modules))...});
 }
 
-// Layers that name their inputs: any directed graph without cycles, as network files write it.
+// Layers that name their inputs: any directed graph without cycles, as network files write it. Of several inputs each
+// has a name; several outputs have the names of the steps that give them.
 class Graph : public Module {
  public:
   struct Step {
     std::string name;
     Layer layer;                    // null: `join` of the inputs
-    std::vector<std::string> from;  // steps before it, or "input"; empty: the step just before
+    std::vector<std::string> from;  // inputs, or steps before it; empty: the step just before, or the only input
     Join join = Join::concat;
   };
+  Graph() : Graph({"input"}) {}
+  explicit Graph(const std::vector<std::string>& inputs);
   Graph& add_step(Step step);  // Error when the name is taken or an input unknown, with the nearest name
-  const std::vector<Step>& steps() const { return *steps_; }
-  Tensor forward(Tensor x, Mode mode) override;
+  Graph& set_outputs(const std::vector<std::string>& steps);  // that are given, in this order; before: the last one
+  const std::vector<Step>& steps() const { return plan_->steps; }
+  const std::vector<std::string>& input_names() const { return plan_->inputs; }
+  const std::vector<std::string>& output_names() const { return plan_->outputs; }  // empty: the last step
+  Tensors forward_all(const Tensors& x, Mode mode) override;
+  Tensor forward(Tensor x, Mode mode) override { return forward_all(x, mode).one(); }
   std::string kind() const override { return "graph"; }
   std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
-  std::shared_ptr<std::vector<Step>> steps_ = std::make_shared<std::vector<Step>>();  // one list for all copies
+  struct Plan {
+    std::vector<std::string> inputs, outputs;
+    std::vector<Step> steps;
+  };
+  std::vector<std::string> known() const;
+  std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();  // one for all copies
 };
 
 // Places the layers of a built model over the ranks of this job, in their order, so that each has about as much to

@@ -13,6 +13,7 @@
 #include "varve/nn/init.h"
 #include "varve/op.h"
 #include "varve/tensor.h"
+#include "varve/tensors.h"
 
 namespace varve {
 
@@ -75,10 +76,11 @@ struct PlaceOptions {
 
 struct SummaryRow {
   std::string path, kind;
-  Shape output;
-  std::int64_t parameters = 0;  // its own, not those of modules inside it
-  bool shared = false;          // counted in an earlier row
-  double flops = 0;             // of a forward pass of the batch; 0 for modules that only hold others
+  Shape output;                     // the first
+  std::vector<Field> outputs = {};  // where there are several: all of them
+  std::int64_t parameters = 0;      // its own, not those of modules inside it
+  bool shared = false;              // counted in an earlier row
+  double flops = 0;                 // of a forward pass of the batch; 0 for modules that only hold others
   int depth = 0;
 };
 struct Summary {
@@ -99,15 +101,24 @@ class Module {
   Module();
   virtual ~Module() = default;
 
-  virtual Tensor forward(Tensor x, Mode mode) = 0;
+  // One of the two. Of one input and one output, as most modules are:
+  virtual Tensor forward(Tensor x, Mode mode);
+  // or of several of either, by position and by name.
+  virtual Tensors forward_all(const Tensors& x, Mode mode);
   virtual std::string kind() const { return "module"; }  // for summary and messages
 
   // The forward pass, named by the module's path. Layers make their variables at the first call; inside a trace that
   // is too late, and an Error says to call build() first.
   Tensor operator()(const Tensor& x, Mode mode = Mode::infer);
+  // Of several inputs or outputs: model({{"image", images}, {"question", questions}})["digit"]. Inputs that all have
+  // names are matched by them, others by position; Error that names what was expected where they do not fit.
+  Tensors operator()(const Tensors& x, Mode mode = Mode::infer);
 
   // Makes all variables, by a forward pass over a batch of such samples that is never computed.
   void build(const Shape& sample, const BuildOptions& = {});
+  // The same of several inputs, each with its own type: {{"image", {f32, {28, 28, 1}}}, {"question", {i32, {20}}}}.
+  // The options' dtype is not used.
+  void build_all(const std::vector<Field>& sample, const BuildOptions& = {});
   bool built() const;  // every layer that learns its size has done so
 
   std::vector<Variable> parameters() const;            // the trainable ones, each once; Error before build
@@ -144,9 +155,13 @@ class Module {
   virtual std::vector<std::pair<std::string, std::shared_ptr<Module>>> children() const { return {}; }
   // What it was built for, or called with first: a sample's type. Empty before.
   std::optional<TensorType> input() const;
+  // All inputs and outputs of a sample then. Empty before.
+  std::vector<Field> inputs() const;
+  std::vector<Field> outputs() const;
 
   // Sees each call of this module when it returns, whoever calls it; a defined Tensor that it answers takes the
-  // result's place. Returns a number for unhook().
+  // result's place. Of several inputs it sees the first, of several outputs one after the other. Returns a number for
+  // unhook().
   using Hook = std::function<Tensor(const Module& module, const Tensor& x, const Tensor& y)>;
   std::int64_t hook(Hook hook);
   void unhook(std::int64_t number);
@@ -182,6 +197,9 @@ class Module {
   std::string where() const;                                         // `conv2d "block1.conv2"`, for messages
 
  private:
+  Tensors call(const Tensors& x, Mode mode);  // forward, with errors that say where
+  Tensors expected(const Tensors& x) const;   // x in the order and under the names of the first call
+  Tensor seen(const Tensors& x, const Tensors& y, std::size_t output) const;  // by hooks and the watch
   std::shared_ptr<State> state_;
 };
 
@@ -192,8 +210,10 @@ class Watch {
   struct Call {
     const Module& module;
     std::string path;
-    int depth;  // of modules inside modules
-    Tensor x, y;
+    int depth;    // of modules inside modules
+    Tensor x, y;  // of several inputs the first, of several outputs one call for each
+    Tensors inputs = {}, outputs = {};
+    std::size_t output = 0;  // which of them y is
   };
   explicit Watch(std::function<Tensor(const Call&)> see);
   ~Watch();

@@ -40,7 +40,7 @@ Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode)
 Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode) {
   const Frame frame(*state());
   const Tensor y = mix(query, memory, mode);
-  if (!state()->called) state()->first_call(*this, query);
+  if (!state()->called) state()->first_call(*this, query, y);
   return y;
 }
 
