@@ -18,6 +18,7 @@ namespace varve {
 class Tensor;
 class Operand;
 struct Vjp;
+struct Batching;
 struct OpRecord;
 
 struct TensorType {
@@ -119,12 +120,15 @@ using Decomposition = std::function<std::vector<Tensor>(const std::vector<Tensor
 using CostRule = std::function<Cost(const Call&, const std::vector<TensorType>& out)>;
 using PositionsRule = std::function<Positions(const Call&)>;
 using ViewRule = std::function<std::optional<Layout>(const Call&, const Layout& in, const TensorType& out)>;
+// Many calls as one: the outputs of all, stacked along a leading axis; nothing when that cannot be.
+using BatchingRule = std::function<std::optional<std::vector<Tensor>>(const Batching&)>;
 
 struct OpRecord {
   std::string name;
   std::string doc;
-  std::string family;  // the file it stands in: "arithmetic", "conv", …
-  int arity = 1;       // -1: any number of inputs
+  std::string family;              // the file it stands in: "arithmetic", "conv", …
+  int arity = 1;                   // -1: any number of inputs
+  std::string never_batched = {};  // why many calls cannot be made one: vmap refuses it with this reason
 
   ShapeRule shape = nullptr;
   GradientRule gradient = nullptr;    // none: through the formula or the decomposition
@@ -132,14 +136,16 @@ struct OpRecord {
   CostRule cost = nullptr;            // none: one FLOP an output element, each tensor moved once
   ViewRule view = nullptr;            // the output can alias input 0
   PositionsRule positions = nullptr;  // of an operator that reads or writes at positions given by a tensor
+  BatchingRule batching = nullptr;    // none: through the formula or the decomposition
 
   expr::Formula formula = {};     // elementwise operators only
   expr::Formula derivative = {};  // (x…, y…) -> ∂y0/∂x…, in place of the symbolic one
   ResultType result = ResultType::promoted;
 
   bool differentiable = true;
-  bool smooth = true;  // has a second derivative worth checking
-  bool pure = true;    // equal calls may be merged
+  bool smooth = true;   // has a second derivative worth checking
+  bool pure = true;     // equal calls may be merged
+  bool random = false;  // draws numbers: under vmap each call draws its own, unless told otherwise
   Timing timing = Timing::any;
   std::vector<std::pair<int, int>> in_place = {};  // (output, input): may share a buffer when legal
 

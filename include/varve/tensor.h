@@ -179,6 +179,21 @@ struct Vjp {
   Tensor dy;                // dys[0], zeros where undefined
 };
 
+// ---- what a batching rule sees
+
+// Many calls of one operator with equal attributes. Inputs that differ from call to call are stacked along a new
+// leading axis of `size`; the others are shared. At least one is batched, but for random numbers that each call draws
+// anew.
+struct Batching {
+  const OpRecord& op;
+  const Attrs& attrs;
+  std::vector<Tensor> in;
+  std::vector<bool> batched;
+  std::int64_t size;
+  bool fresh = false;              // random numbers: each call draws its own, not what it would draw alone
+  const ir::Node* node = nullptr;  // for the house: of a call with regions or a gradient of its own
+};
+
 // ---- where nodes come from
 
 // Names what this thread records meanwhile, for the profiler and for messages: scopes nest, "block1.conv2".

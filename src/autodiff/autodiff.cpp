@@ -5,12 +5,15 @@
 
 #include "autodiff/reverse.h"
 #include "base/text.h"
+#include "ops/batching.h"
 #include "tensor/record.h"
 #include "tensor/trace.h"
 #include "varve/ops.h"
 
 namespace varve {
 namespace {
+
+std::optional<std::vector<Tensor>> batch_with_gradient(const Batching& call);
 
 // Identity on the outputs, after the inputs; its extension is the gradient.
 const OpDef with_gradient =
@@ -23,6 +26,7 @@ const OpDef with_gradient =
                   const auto first = static_cast<std::ptrdiff_t>(call.attrs.integer("inputs"));
                   return std::vector<TensorType>(call.in.begin() + first, call.in.end());
                 },
+            .batching = batch_with_gradient,
             .pure = false});
 
 void need_scalar(const Tensor& output, const char* who) {
@@ -33,13 +37,46 @@ void need_scalar(const Tensor& output, const char* who) {
     throw Error(cat(who, ": the function must return a floating-point value, got ", name(output.dtype()), "."));
 }
 
-std::vector<Tensor> attach(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+std::vector<Tensor> attach(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, bool recomputes,
                            ir::Extension extension) {
   std::vector<Tensor> all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
   RecordExtras extras;
   extras.extension = std::move(extension);
-  return record(with_gradient.record(), all, {{"inputs", static_cast<std::int64_t>(inputs.size())}}, std::move(extras));
+  return record(with_gradient.record(), all,
+                {{"inputs", static_cast<std::int64_t>(inputs.size())}, {"recomputes", recomputes}}, std::move(extras));
+}
+
+// A gradient of one's own is asked for one example and mapped over all of them.
+Pulled pull_for_all(const ir::Extension& extension, const Vjp& all, std::int64_t size, bool fresh) {
+  BatchWalk walk(size, fresh, ir::next_id());
+  const auto one_of = [&](const Tensor& x) {
+    if (!x.defined()) return Tensor();
+    const Tensor one(ir::Value{ir::input_node(type_of_one(x.type()), "one of a batch"), 0});
+    walk.place(one.value(), {x, true});
+    return one;
+  };
+  Vjp one{all.op, all.attrs, {}, {}, {}, all.needs, one_of(all.dy)};
+  for (const Tensor& x : all.in) one.in.push_back(one_of(x));
+  for (const Tensor& y : all.out) one.out.push_back(one_of(y));
+  for (const Tensor& dy : all.dys) one.dys.push_back(one_of(dy));
+  Pulled pulled = extension(one);
+  for (std::vector<Tensor>* list : {&pulled.grads, &pulled.outputs, &pulled.seeds})
+    for (Tensor& x : *list)
+      if (x.defined()) x = walk.batched(x);
+  return pulled;
+}
+
+// A recomputation records its nodes again, whatever they compute: those of all examples as well.
+std::optional<std::vector<Tensor>> batch_with_gradient(const Batching& call) {
+  if (!call.node) return std::nullopt;
+  RecordExtras extras;
+  extras.extension = call.node->extension;
+  if (!call.attrs.flag("recomputes"))
+    extras.extension = [own = call.node->extension, size = call.size, fresh = call.fresh](const Vjp& v) {
+      return pull_for_all(own, v, size, fresh);
+    };
+  return record(call.op, all_batched(call), call.attrs, std::move(extras));
 }
 
 std::vector<Tensor> defined_dys(const Vjp& v) {
@@ -146,7 +183,7 @@ detail::TensorFn custom_gradient(detail::TensorFn f, CustomVjp vjp) {
   return [f = std::move(f), vjp = std::move(vjp)](const std::vector<Tensor>& in) {
     const std::vector<Tensor> out = f(in);
     const std::size_t outputs = out.size();
-    return attach(in, out, [vjp, outputs](const Vjp& v) {
+    return attach(in, out, false, [vjp, outputs](const Vjp& v) {
       const std::vector<Tensor> own(v.in.begin(), v.in.end() - static_cast<std::ptrdiff_t>(outputs));
       std::vector<Tensor> grads = vjp(own, v.out, defined_dys(v));
       if (grads.size() != own.size())
@@ -161,7 +198,7 @@ detail::TensorFn checkpoint_many(detail::TensorFn f) {
   return [f = std::move(f)](const std::vector<Tensor>& in) {
     const std::uint64_t since = ir::next_id();
     const auto inputs = static_cast<std::ptrdiff_t>(in.size());
-    return attach(in, f(in), [inputs, since](const Vjp& v) {
+    return attach(in, f(in), true, [inputs, since](const Vjp& v) {
       // The barrier makes the second computation wait for the gradient, and keeps it apart from the first.
       const std::vector<Tensor> dys = defined_dys(v);
       std::vector<Tensor> held(v.in.begin(), v.in.begin() + inputs);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/recurrent.h"
 #include "ops/softmax.h"
@@ -173,6 +174,26 @@ Cost attention_grad_cost(const Call& call, const std::vector<TensorType>& out) {
   return cost;
 }
 
+// The examples are one more leading axis; ones stand behind it where an operand has fewer.
+std::optional<std::vector<Tensor>> batch_attention(const Batching& call) {
+  const int matrix = inside(call.attrs) ? 3 : 2;
+  std::vector<Tensor> in = call.in;
+  std::vector<bool> batched = call.batched;
+  if (!batched[0]) in[0] = spread(in[0], call.size);  // a mask alone would not make a batch of the scores
+  batched[0] = true;
+  int rank = 0;
+  for (std::size_t i = 0; i < 3; ++i) rank = std::max(rank, in[i].rank() - (batched[i] ? 1 : 0));
+  // The scores have heads outside: their rank is that of the operands either way.
+  if (matrix == 3 && in.size() > 3) return std::nullopt;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!batched[i]) continue;
+    Ints sizes = in[i].shape().vec();
+    sizes.insert(sizes.begin() + 1, static_cast<std::size_t>(rank + 1 - in[i].rank()), 1);
+    in[i] = reshape(in[i], Shape(std::move(sizes)));
+  }
+  return OpDef(&call.op).call(in, call.attrs);
+}
+
 const OpDef attention_grad_op = define(OpRecord{
     .name = "attention_grad",
     .doc = "Gradients of attention with respect to q, k and v",
@@ -181,6 +202,7 @@ const OpDef attention_grad_op = define(OpRecord{
     .shape = attention_grad_shape,
     .decompose = attention_grad_parts,
     .cost = attention_grad_cost,
+    .batching = batch_leading,
 });
 
 bool broadcasts(const Vjp& v) {
@@ -203,6 +225,7 @@ const OpDef attention_op = define(OpRecord{
     .gradient = attention_vjp,
     .decompose = attention_parts,
     .cost = attention_cost,
+    .batching = batch_attention,
 });
 
 }  // namespace

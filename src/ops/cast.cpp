@@ -1,5 +1,6 @@
 // Operators that leave values as they are: conversion of the type, and marks on the graph.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
@@ -44,13 +45,15 @@ const OpDef identity_op = define({.name = "identity",
                                   .shape = same_types,
                                   .gradient = pass_gradient,
                                   .cost = costs_nothing,
-                                  .view = same_layout});
+                                  .view = same_layout,
+                                  .batching = batch_leading});
 const OpDef stop_gradient_op = define({.name = "stop_gradient",
                                        .doc = "x, but no gradient flows through it",
                                        .family = "arithmetic",
                                        .shape = same_types,
                                        .cost = costs_nothing,
                                        .view = same_layout,
+                                       .batching = batch_leading,
                                        .differentiable = false,
                                        .smooth = false});
 // Two barriers around equal computations keep them two: that is how values are computed again instead of being kept.
@@ -61,12 +64,14 @@ const OpDef barrier_op = define({.name = "barrier",
                                  .shape = same_types,
                                  .gradient = barrier_vjp,
                                  .cost = moves_only,
+                                 .batching = batch_leading,
                                  .pure = false});
 const OpDef check_finite_op = define({.name = "check_finite",
                                       .doc = "x; a NaN or infinite value is an error at the next read",
                                       .family = "arithmetic",
                                       .shape = check_finite_shape,
                                       .gradient = pass_gradient,
+                                      .batching = batch_leading,
                                       .in_place = {{0, 0}}});
 
 }  // namespace

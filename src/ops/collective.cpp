@@ -90,6 +90,7 @@ const OpDef all_sum_op = define({.name = "all_sum",
                                  .doc = "The sum over ranks, on every rank.",
                                  .family = "collective",
                                  .arity = 1,
+                                 .never_batched = kOncePerBatch,
                                  .shape = number_type,
                                  .gradient = all_sum_vjp,
                                  .cost = wire_cost,
@@ -99,6 +100,7 @@ OpDef define_extreme(const char* name, const char* doc) {
                  .doc = doc,
                  .family = "collective",
                  .arity = 1,
+                 .never_batched = kOncePerBatch,
                  .shape = number_type,
                  .gradient = extreme_vjp,
                  .cost = wire_cost,
@@ -111,6 +113,7 @@ const OpDef all_gather_op = define({.name = "all_gather",
                                     .doc = "All ranks' values, one after the other along the leading axis.",
                                     .family = "collective",
                                     .arity = 1,
+                                    .never_batched = kOncePerBatch,
                                     .shape = gathered_type,
                                     .gradient =
                                         [](const Vjp& v) {
@@ -124,6 +127,7 @@ const OpDef sum_scatter_op = define(
      .doc = "The sum over ranks, of which each rank has its part of the leading axis.",
      .family = "collective",
      .arity = 1,
+     .never_batched = kOncePerBatch,
      .shape = scattered_type,
      .gradient =
          [](const Vjp& v) { return std::vector<Tensor>{record(all_gather_op.record(), {v.dy}, of_ranks(v.attrs))[0]}; },
@@ -133,6 +137,7 @@ const OpDef all_to_all_op =
             .doc = "Part r of the leading axis goes to rank r; in its place comes rank r's part for this rank.",
             .family = "collective",
             .arity = 1,
+            .never_batched = kOncePerBatch,
             .shape = exchanged_type,
             .gradient = [](const Vjp& v) { return std::vector<Tensor>{same_call(v, v.dy)}; },
             .cost = wire_cost});
@@ -140,6 +145,7 @@ const OpDef broadcast_op = define({.name = "rank_broadcast",
                                    .doc = "One rank's value, on every rank.",
                                    .family = "collective",
                                    .arity = 1,
+                                   .never_batched = kOncePerBatch,
                                    .shape = broadcast_type,
                                    .gradient =
                                        [](const Vjp& v) {
@@ -157,6 +163,7 @@ const OpDef begin_op = define({.name = "all_sum_begin",
                                .doc = "Values one after the other on their way to the other ranks, and a ticket.",
                                .family = "collective",
                                .arity = -1,
+                               .never_batched = kOncePerBatch,
                                .shape =
                                    [](const Call& call) {
                                      TensorType all{call.attrs.dtype("dtype"), {0}};
@@ -174,6 +181,7 @@ const OpDef end_op = define({.name = "all_sum_end",
                              .doc = "The sums that were begun with this ticket.",
                              .family = "collective",
                              .arity = 2,
+                             .never_batched = kOncePerBatch,
                              .shape =
                                  [](const Call& call) {
                                    if (call.in[1] != TensorType{i64, {}})
@@ -191,6 +199,7 @@ const OpDef gather_begin_op = define({.name = "all_gather_begin",
                                       .doc = "Values of any types on their way to all ranks, and a ticket.",
                                       .family = "collective",
                                       .arity = -1,
+                                      .never_batched = kOncePerBatch,
                                       .shape =
                                           [](const Call& call) {
                                             std::int64_t bytes = 0;
@@ -222,6 +231,7 @@ const OpDef gather_end_op = define({.name = "all_gather_end",
                                     .doc = "The values that were begun with this ticket: a row of each rank.",
                                     .family = "collective",
                                     .arity = 2,
+                                    .never_batched = kOncePerBatch,
                                     .shape = gather_end_shape,
                                     .cost = costs_nothing,
                                     .differentiable = false,
@@ -240,6 +250,7 @@ const OpDef send_op = define({.name = "send",
                               .doc = "A message to another rank; gives the token that orders messages.",
                               .family = "collective",
                               .arity = 2,
+                              .never_batched = kOncePerBatch,
                               .shape =
                                   [](const Call& call) {
                                     check_token(call, 1);
@@ -255,6 +266,7 @@ const OpDef recv_op =
             .doc = "A message from another rank, and the token that orders messages.",
             .family = "collective",
             .arity = 1,
+            .never_batched = kOncePerBatch,
             .shape =
                 [](const Call& call) {
                   check_token(call, 0);
@@ -269,6 +281,7 @@ const OpDef rank_barrier_op = define({.name = "rank_barrier",
                                       .doc = "No rank goes on before all have come here; gives the token.",
                                       .family = "collective",
                                       .arity = 1,
+                                      .never_batched = kOncePerBatch,
                                       .shape =
                                           [](const Call& call) {
                                             check_token(call, 0);

@@ -58,6 +58,7 @@ const OpDef conv2d_op = define(OpRecord{
     .shape = conv2d_shape,
     .gradient = conv2d_vjp,
     .cost = conv2d_cost,
+    .batching = batch_forward,
 });
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/batching.h"
 #include "varve/ops.h"
 
 namespace varve::conv {
@@ -28,6 +29,11 @@ Cost cost(const Geometry& g, DType dtype);
 Tensor input_grad(const Tensor& dy, const Tensor& w, const Shape& x, Attrs attrs);
 Tensor weight_grad(const Tensor& x, const Tensor& dy, const Shape& w, Attrs attrs);
 Tensor forward(const Tensor& x, const Tensor& w, const Attrs& attrs);
+
+// Batching rules (conv_batch.cpp).
+std::optional<std::vector<Tensor>> batch_forward(const Batching& b);
+std::optional<std::vector<Tensor>> batch_input_grad(const Batching& b);
+std::optional<std::vector<Tensor>> batch_weight_grad(const Batching& b);
 
 std::vector<const OpRecord*> gradient_ops();
 

@@ -54,6 +54,7 @@ const OpDef input_grad_op = define(OpRecord{
     .shape = input_grad_shape,
     .gradient = input_grad_vjp,
     .cost = input_grad_cost,
+    .batching = batch_input_grad,
 });
 
 // ---- dw of x [N,H,W,I] and dy [N,OH,OW,O]
@@ -87,6 +88,7 @@ const OpDef weight_grad_op = define(OpRecord{
     .shape = weight_grad_shape,
     .gradient = weight_grad_vjp,
     .cost = weight_grad_cost,
+    .batching = batch_weight_grad,
 });
 
 }  // namespace

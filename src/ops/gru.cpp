@@ -70,7 +70,8 @@ const OpDef gru_grad_op =
             .arity = -1,
             .shape = gru_grad_shape,
             .decompose = gru_grad_decompose,
-            .cost = recurrent_cost});
+            .cost = recurrent_cost,
+            .batching = batch_cell<0>});
 
 std::vector<Tensor> gru_gradient(const Vjp& v) {
   if (v.dys[2].defined()) return through_decomposition(v);  // a gradient of the gradient
@@ -90,7 +91,8 @@ const OpDef gru_op = define({.name = "gru",
                              .shape = gru_shape,
                              .gradient = gru_gradient,
                              .decompose = gru_decompose,
-                             .cost = recurrent_cost});
+                             .cost = recurrent_cost,
+                             .batching = batch_cell<1, 3>});
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "ops/index.h"
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
@@ -179,6 +180,61 @@ std::vector<Tensor> embedding_grad_by_scatter(const std::vector<Tensor>& in, con
   return {scatter_add(zeros({attrs.integer("rows"), dy.dim(-1)}, dy.dtype()), in[1], dy)};
 }
 
+// ---- batches: gather and scatter_add with indices of each example go through one long axis [size · N] of all examples
+
+// What is out of range stays so, rather than meeting the next example.
+Tensor positions_of_all(const Tensor& indices, std::int64_t size, std::int64_t length) {
+  const Tensor own = indices.to(i64);
+  Shape each(Ints(static_cast<std::size_t>(indices.rank()), 1));
+  each[0] = size;
+  const Tensor first = reshape(arange(size) * length, each);
+  return where(own >= 0 && own < length, own + first, size * length);
+}
+
+// [size, A.., N, R..] as [size · N, A.., R..]
+Tensor joined_examples(const Tensor& x, int axis) {
+  const Tensor front = with_axis_at(x, axis + 1, 1);
+  Ints sizes(front.shape().begin() + 1, front.shape().end());
+  sizes[0] *= front.dim(0);
+  return reshape(front, Shape(std::move(sizes)));
+}
+
+// `count` axes of [size, ..] moved from one place to another, their order kept.
+Tensor axes_moved(const Tensor& x, int from, int to, int count) {
+  Axes order, moved;
+  for (int axis = 0; axis < x.rank(); ++axis) (axis >= from && axis < from + count ? moved : order).push_back(axis);
+  order.insert(order.begin() + to, moved.begin(), moved.end());
+  return transpose(x, order);
+}
+
+std::optional<std::vector<Tensor>> batch_gather(const Batching& call) {
+  const Tensor &x = call.in[0], &indices = call.in[1];
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank() - (call.batched[0] ? 1 : 0), "gather");
+  if (!call.batched[1]) return std::vector<Tensor>{gather(x, indices, axis + 1)};
+  if (!call.batched[0]) return std::vector<Tensor>{with_axis_at(gather(x, indices, axis), axis, 0)};
+  const Tensor taken = gather(joined_examples(x, axis), positions_of_all(indices, call.size, x.dim(axis + 1)), 0);
+  return std::vector<Tensor>{axes_moved(taken, 1, 1 + axis, indices.rank() - 1)};
+}
+
+std::optional<std::vector<Tensor>> batch_scatter(const Batching& call) {
+  const std::vector<Tensor> in = all_batched(call);
+  const Tensor &x = in[0], &updates = in[2];
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank() - 1, "scatter_add");
+  if (!call.batched[1]) return std::vector<Tensor>{scatter_add(x, call.in[1], updates, axis + 1)};
+  const std::int64_t length = x.dim(axis + 1);
+  const Tensor added = scatter_add(joined_examples(x, axis), positions_of_all(in[1], call.size, length),
+                                   axes_moved(updates, 1 + axis, 1, in[1].rank() - 1), 0);
+  Ints sizes = added.shape().vec();
+  sizes[0] = length;
+  return std::vector<Tensor>{with_axis_at(reshape(added, Shape(prefixed(sizes, call.size))), 1, axis + 1)};
+}
+
+// A table of each example decomposes.
+std::optional<std::vector<Tensor>> batch_embedding(const Batching& call) {
+  if (call.batched[0]) return std::nullopt;
+  return record(call.op, call.in, call.attrs);
+}
+
 // ---- records
 
 const OpDef gather_op = define({.name = "gather",
@@ -188,7 +244,8 @@ const OpDef gather_op = define({.name = "gather",
                                 .shape = gather_shape,
                                 .gradient = gather_vjp,
                                 .cost = reading_cost,
-                                .positions = along_axis});
+                                .positions = along_axis,
+                                .batching = batch_gather});
 const OpDef scatter_add_op = define({.name = "scatter_add",
                                      .doc = "x with slices of updates added along an axis, at indices.",
                                      .family = "index",
@@ -197,6 +254,7 @@ const OpDef scatter_add_op = define({.name = "scatter_add",
                                      .gradient = scatter_vjp,
                                      .cost = adding_cost,
                                      .positions = along_axis,
+                                     .batching = batch_scatter,
                                      .in_place = {{0, 0}}});
 const OpDef take_op = define({.name = "take_along_axis",
                               .doc = "One element of x along an axis for each index.",
@@ -205,7 +263,8 @@ const OpDef take_op = define({.name = "take_along_axis",
                               .shape = take_shape,
                               .gradient = take_vjp,
                               .cost = reading_cost,
-                              .positions = along_axis});
+                              .positions = along_axis,
+                              .batching = batch_along_axis});
 const OpDef put_op = define({.name = "put_along_axis_add",
                              .doc = "x with one update added along an axis for each index.",
                              .family = "index",
@@ -214,6 +273,7 @@ const OpDef put_op = define({.name = "put_along_axis_add",
                              .gradient = put_vjp,
                              .cost = adding_cost,
                              .positions = along_axis,
+                             .batching = batch_along_axis,
                              .in_place = {{0, 0}}});
 const OpDef embedding_op = define({.name = "embedding",
                                    .doc = "Rows of a table [V, D] at indices.",
@@ -223,7 +283,8 @@ const OpDef embedding_op = define({.name = "embedding",
                                    .gradient = embedding_vjp,
                                    .decompose = embedding_by_gather,
                                    .cost = reading_cost,
-                                   .positions = table_rows});
+                                   .positions = table_rows,
+                                   .batching = batch_embedding});
 const OpDef embedding_grad_op = define({.name = "embedding_grad",
                                         .doc = "Gradient of a table: rows of dy summed by index.",
                                         .family = "index",
@@ -239,6 +300,7 @@ const OpDef one_hot_op = define({.name = "one_hot",
                                  .arity = 1,
                                  .shape = one_hot_shape,
                                  .positions = classes,
+                                 .batching = batch_leading,
                                  .differentiable = false});
 
 // y = table[indices]    table: [V, D]  indices: [..]  dy: [.., D]

@@ -1,5 +1,6 @@
 // Losses: one value for each element or row, then mean or sum.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
@@ -86,7 +87,8 @@ const OpDef cross_entropy_grad_op = define({.name = "softmax_cross_entropy_grad"
                                             .shape = cross_entropy_grad_shape,
                                             .decompose = cross_entropy_grad_by_softmax,
                                             .cost = cross_entropy_cost,
-                                            .positions = label_positions});
+                                            .positions = label_positions,
+                                            .batching = batch_leading});
 
 std::vector<Tensor> cross_entropy_vjp(const Vjp& v) {
   return {record(cross_entropy_grad_op.record(), {v.in[0], v.in[1], v.dy})[0], {}};
@@ -100,7 +102,8 @@ const OpDef cross_entropy_op = define({.name = "softmax_cross_entropy",
                                        .gradient = cross_entropy_vjp,
                                        .decompose = cross_entropy_by_log_softmax,
                                        .cost = cross_entropy_cost,
-                                       .positions = label_positions});
+                                       .positions = label_positions,
+                                       .batching = batch_leading});
 
 // ---- elementwise
 

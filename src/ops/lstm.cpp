@@ -73,7 +73,8 @@ const OpDef lstm_grad_op = define({.name = "lstm_grad",
                                    .arity = -1,
                                    .shape = lstm_grad_shape,
                                    .decompose = lstm_grad_decompose,
-                                   .cost = recurrent_cost});
+                                   .cost = recurrent_cost,
+                                   .batching = batch_cell<0>});
 
 std::vector<Tensor> lstm_gradient(const Vjp& v) {
   if (v.dys[3].defined() || v.dys[4].defined()) return through_decomposition(v);  // a gradient of the gradient
@@ -92,7 +93,8 @@ const OpDef lstm_op = define({.name = "lstm",
                               .shape = lstm_shape,
                               .gradient = lstm_gradient,
                               .decompose = lstm_decompose,
-                              .cost = recurrent_cost});
+                              .cost = recurrent_cost,
+                              .batching = batch_cell<1>});
 
 }  // namespace
 

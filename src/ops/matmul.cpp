@@ -1,6 +1,8 @@
 // Matrix products, batched, with transposed operands as flags so that no gradient materialises a transpose.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
+#include "tensor/record.h"
 #include "varve/ops.h"
 
 namespace varve {
@@ -69,6 +71,33 @@ Cost matmul_cost(const Call& call, const std::vector<TensorType>& out) {
           static_cast<double>(call.in[0].bytes() + call.in[1].bytes() + out[0].bytes())};
 }
 
+// Leading axes as rows of one matrix: a single GEMM then does what a batch of small ones would.
+Tensor as_rows(const Tensor& x) {
+  const Shape& shape = x.shape();
+  return x.reshape({Shape(Ints(shape.begin(), shape.end() - 1)).numel(), shape.back()});
+}
+
+// With shared weights the rows of all examples are one matrix. Else the examples are one more batch, left of the
+// others: ones stand between where an operand has fewer.
+std::optional<std::vector<Tensor>> batch_matmul(const Batching& call) {
+  std::vector<Tensor> in = call.in;
+  const int extra[] = {call.batched[0] ? 1 : 0, call.batched[1] ? 1 : 0};
+  if (!call.batched[1] && in[1].rank() == 2 && !call.attrs.flag("transpose_a")) {
+    const Tensor y = record(call.op, {as_rows(in[0]), in[1]}, call.attrs)[0];
+    Shape shape = in[0].shape();
+    shape[shape.rank() - 1] = y.dim(1);
+    return std::vector<Tensor>{reshape(y, shape)};
+  }
+  const int rank = std::max(in[0].rank() - extra[0], in[1].rank() - extra[1]);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!call.batched[i]) continue;
+    Ints sizes = in[i].shape().vec();
+    sizes.insert(sizes.begin() + 1, static_cast<std::size_t>(rank + 1 - in[i].rank()), 1);
+    in[i] = reshape(in[i], Shape(std::move(sizes)));
+  }
+  return record(call.op, in, call.attrs);
+}
+
 const OpDef matmul_op = define(OpRecord{
     .name = "matmul",
     .doc = "Matrix product [.., M, K] · [.., K, N]; batches broadcast, either operand may be read transposed",
@@ -77,16 +106,11 @@ const OpDef matmul_op = define(OpRecord{
     .shape = matmul_shape,
     .gradient = matmul_vjp,
     .cost = matmul_cost,
+    .batching = batch_matmul,
 });
 
 Tensor product(const Tensor& a, const Tensor& b, const MatmulOptions& o) {
   return matmul_op.call({a, b}, {{"transpose_a", o.transpose_a}, {"transpose_b", o.transpose_b}})[0];
-}
-
-// Leading axes as rows of one matrix: a single GEMM then does what a batch of small ones would.
-Tensor as_rows(const Tensor& x) {
-  const Shape& shape = x.shape();
-  return x.reshape({Shape(Ints(shape.begin(), shape.end() - 1)).numel(), shape.back()});
 }
 
 Shape with_last(const Shape& shape, std::int64_t last) {

@@ -34,6 +34,7 @@ const OpDef transfer_op = define(
      .doc = "One rank's value, on another rank; zeros on all others.",
      .family = "collective",
      .arity = 1,
+     .never_batched = kOncePerBatch,
      .shape =
          [](const Call& call) {
            checked_rank(call, "from");
@@ -55,6 +56,7 @@ const OpDef send_begin_op = define({.name = "send_begin",
                                            "with the ticket given, if one is.",
                                     .family = "collective",
                                     .arity = -1,
+                                    .never_batched = kOncePerBatch,
                                     .shape =
                                         [](const Call& call) {
                                           call.attrs.integer("to");
@@ -70,6 +72,7 @@ const OpDef send_end_op = define({.name = "send_end",
                                   .doc = "When the value that was sent with this ticket has left: a token.",
                                   .family = "collective",
                                   .arity = 2,
+                                  .never_batched = kOncePerBatch,
                                   .shape =
                                       [](const Call& call) {
                                         check_ticket(call);
@@ -85,6 +88,7 @@ const OpDef recv_begin_op = define(
             "given, if one is.",
      .family = "collective",
      .arity = -1,
+     .never_batched = kOncePerBatch,
      .shape =
          [](const Call& call) {
            call.attrs.integer("from");
@@ -99,6 +103,7 @@ const OpDef recv_end_op = define({.name = "recv_end",
                                   .doc = "The value that was awaited with this ticket, and a token.",
                                   .family = "collective",
                                   .arity = 2,
+                                  .never_batched = kOncePerBatch,
                                   .shape =
                                       [](const Call& call) {
                                         check_ticket(call);
@@ -113,6 +118,7 @@ const OpDef exchanged_op = define({.name = "exchanged",
                                    .doc = "The first input, when the messages with these tokens are done.",
                                    .family = "collective",
                                    .arity = -1,
+                                   .never_batched = kOncePerBatch,
                                    .shape = [](const Call& call) { return std::vector<TensorType>{call.in[0]}; },
                                    .cost = costs_nothing,
                                    .differentiable = false,

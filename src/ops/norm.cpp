@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "varve/ops.h"
 
@@ -94,6 +95,32 @@ std::vector<Tensor> batch_norm_grad_parts(const std::vector<Tensor>& in, const A
   return {dx.to(in[0].dtype()), dscale, dshift};
 }
 
+// Each example has statistics of its own: its channels stand beside those of the others.
+std::optional<std::vector<Tensor>> batch_channels(const Batching& call) {
+  std::vector<Tensor> in = all_batched(call);
+  const auto joined = [&](const Tensor& x) {
+    const Tensor beside = with_axis_at(x, 0, x.rank() - 2);
+    Ints sizes(beside.shape().begin(), beside.shape().end() - 1);
+    sizes.back() *= beside.dim(-1);
+    return reshape(beside, Shape(std::move(sizes)));
+  };
+  for (Tensor& x : in) x = joined(x);
+  std::vector<Tensor> out = OpDef(&call.op).call(in, call.attrs);
+  for (Tensor& y : out) {
+    Ints sizes = y.shape().vec();
+    sizes.back() /= std::max<std::int64_t>(call.size, 1);
+    sizes.insert(sizes.end() - 1, call.size);
+    y = with_axis_at(reshape(y, Shape(std::move(sizes))), y.rank() - 1, 0);
+  }
+  return out;
+}
+
+// Rows of all examples, where they share scale and shift; else it decomposes.
+std::optional<std::vector<Tensor>> batch_rows(const Batching& call) {
+  if (std::find(call.batched.begin() + 1, call.batched.end(), true) != call.batched.end()) return std::nullopt;
+  return OpDef(&call.op).call(call.in, call.attrs);
+}
+
 const OpDef batch_norm_grad_op = define(OpRecord{
     .name = "batch_norm_train_grad",
     .doc = "Gradients of a batch norm's values, scale and shift, from its input, dy, scale, mean and variance",
@@ -102,6 +129,7 @@ const OpDef batch_norm_grad_op = define(OpRecord{
     .shape = batch_norm_grad_shape,
     .decompose = batch_norm_grad_parts,
     .cost = norm_cost,
+    .batching = batch_channels,
 });
 
 // And what flows into the statistics themselves.
@@ -126,6 +154,7 @@ const OpDef batch_norm_op = define(OpRecord{
     .gradient = batch_norm_vjp,
     .decompose = batch_norm_parts,
     .cost = norm_cost,
+    .batching = batch_channels,
 });
 
 // ---- layer norm: over the last axis
@@ -210,6 +239,7 @@ const OpDef layer_norm_op = define(OpRecord{
     .gradient = layer_norm_vjp,
     .decompose = layer_norm_parts,
     .cost = norm_cost,
+    .batching = batch_rows,
 });
 
 // ---- RMS norm: over the last axis, not centred
@@ -254,6 +284,7 @@ const OpDef rms_norm_op = define(OpRecord{
     .gradient = rms_norm_vjp,
     .decompose = rms_norm_parts,
     .cost = norm_cost,
+    .batching = batch_rows,
 });
 
 void check_epsilon(const std::string& op, double epsilon) {

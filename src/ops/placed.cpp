@@ -16,6 +16,7 @@ const OpDef owned_op =
             .doc = "What a rank keeps of a variable that lives on it; the others keep nothing.",
             .family = "placed",
             .arity = 1,
+            .never_batched = kOncePerBatch,
             .shape =
                 [](const Call& call) {
                   const TensorType type{call.in[0].dtype, Shape(call.attrs.ints("shape"))};
@@ -29,6 +30,7 @@ const OpDef keep_op = define({.name = "keep",
                               .doc = "A value as the rank that it lives on keeps it: nothing on the others.",
                               .family = "placed",
                               .arity = 1,
+                              .never_batched = kOncePerBatch,
                               .shape =
                                   [](const Call& call) {
                                     const TensorType nothing{call.in[0].dtype, {0}};

@@ -2,6 +2,7 @@
 #include "ops/pool.h"
 
 #include "base/text.h"
+#include "ops/batching.h"
 
 namespace varve::pool {
 namespace {
@@ -23,6 +24,22 @@ void check_shape(const std::string& op, const char* what, const Shape& expected,
 
 void check_same_type(const std::string& op, const TensorType& a, const TensorType& b) {
   if (a.dtype != b.dtype) throw Error(cat(op, ": takes two tensors of one type, got ", a.str(), " and ", b.str(), "."));
+}
+
+// Examples are more images.
+std::optional<std::vector<Tensor>> batch_images(const Batching& call) {
+  const std::vector<Tensor> in = all_batched(call);
+  const std::int64_t images = in[0].dim(1);
+  std::vector<Tensor> joined;
+  for (const Tensor& x : in) joined.push_back(reshape(x, {call.size * images, x.dim(2), x.dim(3), x.dim(4)}));
+  Attrs attrs = call.attrs;
+  if (attrs.has("input_shape")) {
+    Ints shape = attrs.ints("input_shape");
+    shape[0] *= call.size;
+    attrs.set("input_shape", shape);
+  }
+  const Tensor y = OpDef(&call.op).call(joined, attrs)[0];
+  return std::vector<Tensor>{reshape(y, {call.size, images, y.dim(1), y.dim(2), y.dim(3)})};
 }
 
 // ---- maximum: the first of equals in window order; NaN counts as larger than anything
@@ -62,6 +79,7 @@ const OpDef max_op = define(OpRecord{
     .shape = max_shape,
     .gradient = max_vjp,
     .cost = max_cost,
+    .batching = batch_images,
 });
 
 const OpDef max_grad_op = define(OpRecord{
@@ -72,6 +90,7 @@ const OpDef max_grad_op = define(OpRecord{
     .shape = max_grad_shape,
     .gradient = max_grad_vjp,
     .cost = max_cost,
+    .batching = batch_images,
 });
 
 const OpDef max_gather_op = define(OpRecord{
@@ -82,6 +101,7 @@ const OpDef max_gather_op = define(OpRecord{
     .shape = max_gather_shape,
     .gradient = max_gather_vjp,
     .cost = max_cost,
+    .batching = batch_images,
 });
 
 // The places of the maxima do not move with x, so x itself gets a gradient only from the pooling.
@@ -115,6 +135,7 @@ const OpDef average_op = define(OpRecord{
     .shape = average_shape,
     .gradient = average_vjp,
     .cost = average_cost,
+    .batching = batch_images,
 });
 
 Geometry average_grad_geometry(const Call& call) {
@@ -148,6 +169,7 @@ const OpDef average_grad_op = define(OpRecord{
     .shape = average_grad_shape,
     .gradient = average_grad_vjp,
     .cost = average_grad_cost,
+    .batching = batch_images,
 });
 
 std::vector<Tensor> average_vjp(const Vjp& v) {

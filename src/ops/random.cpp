@@ -2,6 +2,7 @@
 // the place of use and is fixed; seed and counter are read when the program runs.
 #include "base/philox.h"
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
@@ -52,27 +53,48 @@ Cost drawing_cost(const Call& call, const std::vector<TensorType>& out) {
   return cost;
 }
 
+// Numbers of its own for each call are one larger draw. The numbers that each call would draw alone come from its own
+// seed and counter, one after the other.
+std::optional<std::vector<Tensor>> batch_draw(const Batching& call) {
+  if (!call.fresh || call.batched[0] || call.batched[1]) return batch_one_by_one(call);
+  Attrs attrs = call.attrs;
+  attrs.set("shape", shape_of_all(call, "shape"));
+  return record(call.op, call.in, attrs);
+}
+
+std::optional<std::vector<Tensor>> batch_dropout(const Batching& call) {
+  if (!call.fresh || call.batched[1] || call.batched[2]) return std::nullopt;
+  return record(call.op, {call.batched[0] ? call.in[0] : spread(call.in[0], call.size), call.in[1], call.in[2]},
+                call.attrs);
+}
+
 const OpDef uniform_op = define({.name = "random_uniform",
                                  .doc = "Uniform in [0, 1), from seed and counter.",
                                  .family = "random",
                                  .arity = 2,
                                  .shape = real_shape,
                                  .cost = drawing_cost,
-                                 .differentiable = false});
+                                 .batching = batch_draw,
+                                 .differentiable = false,
+                                 .random = true});
 const OpDef normal_op = define({.name = "random_normal",
                                 .doc = "Normal with mean 0 and deviation 1, from seed and counter.",
                                 .family = "random",
                                 .arity = 2,
                                 .shape = real_shape,
                                 .cost = drawing_cost,
-                                .differentiable = false});
+                                .batching = batch_draw,
+                                .differentiable = false,
+                                .random = true});
 const OpDef bits_op = define({.name = "random_bits",
                               .doc = "Integers in [0, 2³²), from seed and counter.",
                               .family = "random",
                               .arity = 2,
                               .shape = bits_shape,
                               .cost = drawing_cost,
-                              .differentiable = false});
+                              .batching = batch_draw,
+                              .differentiable = false,
+                              .random = true});
 
 // Numbers of stream, seed and counter in a shape.
 struct Source {
@@ -114,6 +136,8 @@ const OpDef dropout_op = define({.name = "dropout",
                                  .gradient = dropout_vjp,
                                  .decompose = dropout_by_mask,
                                  .cost = drawing_cost,
+                                 .batching = batch_dropout,
+                                 .random = true,
                                  .in_place = {{0, 0}}});
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Recurrent layers over a sequence: several layers, both directions, variable lengths.
 #include "ops/recurrent.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "ops/families.h"
 #include "tensor/record.h"
@@ -55,6 +57,35 @@ std::vector<Tensor> through_decomposition(const Vjp& v) {
   for (std::size_t i = 0, next = 0; i < grads.size(); ++i)
     if (v.needs[i]) grads[i] = found[next++];
   return grads;
+}
+
+std::optional<std::vector<Tensor>> batch_sequences(const Batching& call, const std::vector<std::size_t>& shared) {
+  std::vector<Tensor> in = all_batched(call);
+  for (const std::size_t i : shared) {
+    if (call.batched[i]) return std::nullopt;
+    in[i] = call.in[i];
+  }
+  // [n, T, B, ..] as [T, n·B, ..]; states and lengths [n, B, ..] as [n·B, ..]
+  std::int64_t batch = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (std::find(shared.begin(), shared.end(), i) != shared.end()) continue;
+    const int axis = in[i].rank() == 4 ? 1 : 0;
+    const Tensor beside = with_axis_at(in[i], 0, axis);
+    Ints sizes = beside.shape().vec();
+    batch = sizes[at(axis) + 1];
+    sizes.erase(sizes.begin() + axis);
+    sizes[at(axis)] = call.size * batch;
+    in[i] = reshape(beside, Shape(std::move(sizes)));
+  }
+  std::vector<Tensor> out = record(call.op, in, call.attrs);
+  for (Tensor& y : out) {
+    const int axis = y.rank() == 3 ? 1 : 0;
+    Ints sizes = y.shape().vec();
+    sizes[at(axis)] = batch;
+    sizes.insert(sizes.begin() + axis, call.size);
+    y = with_axis_at(reshape(y, Shape(std::move(sizes))), axis, 0);
+  }
+  return out;
 }
 
 Cost recurrent_cost(const Call& call, const std::vector<TensorType>& out) {

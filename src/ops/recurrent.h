@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "ops/batching.h"
 #include "ops/shared.h"
 #include "varve/ops.h"
 
@@ -46,6 +47,13 @@ struct CellSizes {
 };
 CellSizes check_cell(const Call& call, const CellOperands& place);
 void check_operand(const Call& call, std::size_t input, const Shape& expected);
+
+// Examples are more sequences, where they share what stands at `shared`: weights. Else the record decomposes.
+std::optional<std::vector<Tensor>> batch_sequences(const Batching& call, const std::vector<std::size_t>& shared);
+template <std::size_t... I>
+std::optional<std::vector<Tensor>> batch_cell(const Batching& call) {
+  return batch_sequences(call, {I...});
+}
 
 std::vector<const OpRecord*> lstm_ops();
 std::vector<const OpRecord*> gru_ops();

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
@@ -166,6 +167,11 @@ std::vector<Tensor> prod_by_halves(const std::vector<Tensor>& in, const Attrs& a
   return {reshape(factors, result)};
 }
 
+// The axes of all calls lie behind the batch.
+std::optional<std::vector<Tensor>> batch_over_axes(const Batching& call) {
+  return record(call.op, call.in, with_axis_behind(call.attrs, "axes"));
+}
+
 // ---- records
 
 const OpDef sum_op = define({.name = "sum",
@@ -173,19 +179,22 @@ const OpDef sum_op = define({.name = "sum",
                              .family = "reduce",
                              .shape = sum_shape,
                              .gradient = sum_vjp,
-                             .cost = input_cost});
+                             .cost = input_cost,
+                             .batching = batch_over_axes});
 const OpDef prod_op = define({.name = "prod",
                               .doc = "Product over axes; integers and bool are multiplied in i64.",
                               .family = "reduce",
                               .shape = sum_shape,
                               .decompose = prod_by_halves,
-                              .cost = input_cost});
+                              .cost = input_cost,
+                              .batching = batch_over_axes});
 const OpDef max_op = define({.name = "max",
                              .doc = "Largest element over axes; NaN if there is one.",
                              .family = "reduce",
                              .shape = extreme_shape,
                              .gradient = extreme_vjp,
                              .cost = input_cost,
+                             .batching = batch_over_axes,
                              .smooth = false});
 const OpDef min_op = define({.name = "min",
                              .doc = "Smallest element over axes; NaN if there is one.",
@@ -193,18 +202,21 @@ const OpDef min_op = define({.name = "min",
                              .shape = extreme_shape,
                              .gradient = extreme_vjp,
                              .cost = input_cost,
+                             .batching = batch_over_axes,
                              .smooth = false});
 const OpDef any_op = define({.name = "any",
                              .doc = "Whether some element over axes is not zero.",
                              .family = "reduce",
                              .shape = truth_shape,
                              .cost = input_cost,
+                             .batching = batch_over_axes,
                              .differentiable = false});
 const OpDef all_op = define({.name = "all",
                              .doc = "Whether no element over axes is zero.",
                              .family = "reduce",
                              .shape = truth_shape,
                              .cost = input_cost,
+                             .batching = batch_over_axes,
                              .differentiable = false});
 const OpDef argmax_op =
     define({.name = "argmax",
@@ -212,6 +224,7 @@ const OpDef argmax_op =
             .family = "reduce",
             .shape = arg_shape,
             .cost = input_cost,
+            .batching = batch_along_axis,
             .differentiable = false});
 const OpDef argmin_op =
     define({.name = "argmin",
@@ -219,19 +232,22 @@ const OpDef argmin_op =
             .family = "reduce",
             .shape = arg_shape,
             .cost = input_cost,
+            .batching = batch_along_axis,
             .differentiable = false});
 const OpDef cumsum_op = define({.name = "cumsum",
                                 .doc = "Running sums along an axis; integers and bool are counted in i64.",
                                 .family = "reduce",
                                 .shape = cumsum_shape,
                                 .gradient = cumsum_vjp,
-                                .cost = input_cost});
+                                .cost = input_cost,
+                                .batching = batch_along_axis});
 const OpDef sort_op = define({.name = "sort",
                               .doc = "Elements along an axis in order, and where each came from; stable, NaN last.",
                               .family = "reduce",
                               .shape = sort_shape,
                               .gradient = sort_vjp,
                               .cost = sort_cost,
+                              .batching = batch_along_axis,
                               .smooth = false});
 
 Tensor reduce(const OpDef& op, const Tensor& x, const ReduceOptions& options) {

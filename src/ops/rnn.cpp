@@ -55,7 +55,8 @@ const OpDef rnn_grad_op = define({.name = "rnn_grad",
                                   .arity = -1,
                                   .shape = rnn_grad_shape,
                                   .decompose = rnn_grad_decompose,
-                                  .cost = recurrent_cost});
+                                  .cost = recurrent_cost,
+                                  .batching = batch_cell<0>});
 
 std::vector<Tensor> rnn_gradient(const Vjp& v) {
   std::vector<Tensor> in{v.in[1], v.out[0], flowing(v, 0), flowing(v, 1)};
@@ -73,7 +74,8 @@ const OpDef rnn_op = define({.name = "rnn",
                              .shape = rnn_shape,
                              .gradient = rnn_gradient,
                              .decompose = rnn_decompose,
-                             .cost = recurrent_cost});
+                             .cost = recurrent_cost,
+                             .batching = batch_cell<1>});
 
 }  // namespace
 

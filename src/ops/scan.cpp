@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
@@ -14,6 +15,7 @@ namespace varve {
 namespace {
 
 std::vector<Tensor> scan_gradient(const Vjp& v);
+std::optional<std::vector<Tensor>> batch_scan(const Batching& call);
 
 const OpDef scan_op =
     define({.name = "scan",
@@ -22,6 +24,7 @@ const OpDef scan_op =
             .arity = -1,
             .shape = [](const Call&) { return std::vector<TensorType>(); },  // typed by the body
             .gradient = scan_gradient,
+            .batching = batch_scan,
             .pure = false});
 
 TensorType slice_type(const TensorType& type) {
@@ -213,6 +216,35 @@ class ScanPull {
 std::vector<Tensor> scan_gradient(const Vjp& v) {
   const std::shared_ptr<const ir::Graph> graph = v.out[0].node()->regions[0];
   return ScanPull(v, *graph).run(v);
+}
+
+// A loop over all examples at once: time stays the leading axis, the carries are each example's own. Captured values
+// may be shared.
+std::optional<std::vector<Tensor>> batch_scan(const Batching& call) {
+  if (!call.node) return std::nullopt;
+  const ir::Graph& graph = *call.node->regions[0];
+  const auto carries = static_cast<std::size_t>(call.attrs.integer("carries"));
+  const auto xs = static_cast<std::size_t>(call.attrs.integer("xs"));
+  const auto outs = static_cast<std::size_t>(call.attrs.integer("outs"));
+  std::vector<Tensor> carry, x;
+  for (std::size_t i = 0; i < carries; ++i)
+    carry.push_back(call.batched[i] ? call.in[i] : spread(call.in[i], call.size));
+  for (std::size_t i = carries; i < carries + xs; ++i)
+    x.push_back(call.batched[i] ? with_axis_at(call.in[i], 0, 1) : call.in[i]);
+  const ScanBody body = [&](const std::vector<Tensor>& carry_in, const std::vector<Tensor>& x_in) {
+    BatchWalk walk(call.size, call.fresh, 0);
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const Tensor& given = i < carries ? carry_in[i] : i < carries + xs ? x_in[i - carries] : call.in[i];
+      walk.place({graph.inputs[i], 0}, {given, i < carries || call.batched[i]});
+    }
+    ScanStep step;
+    for (std::size_t o = 0; o < carries + outs; ++o)
+      (o < carries ? step.carry : step.out).push_back(walk.batched(Tensor(graph.outputs[o])));
+    return step;
+  };
+  std::vector<Tensor> all = record_scan(body, carry, x, call.attrs.integer("length"), call.attrs.flag("reverse"));
+  for (std::size_t o = carries; o < all.size(); ++o) all[o] = with_axis_at(all[o], 1, 0);
+  return all;
 }
 
 }  // namespace

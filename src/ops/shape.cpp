@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shape_view.h"
 #include "ops/shared.h"
@@ -68,19 +69,27 @@ std::vector<Tensor> concat_vjp(const Vjp& v) {
   return grads;
 }
 
+std::optional<std::vector<Tensor>> batch_pad(const Batching& call) {
+  Attrs attrs = call.attrs;
+  for (const char* side : {"before", "after"}) attrs.set(side, prefixed(attrs.ints(side), 0));
+  return record(call.op, call.in, attrs);
+}
+
 const OpDef pad_op = define({.name = "pad",
                              .doc = "a value around x",
                              .family = "shape",
                              .shape = pad_shape,
                              .gradient = pad_vjp,
-                             .cost = moves_only});
+                             .cost = moves_only,
+                             .batching = batch_pad});
 const OpDef concat_op = define({.name = "concat",
                                 .doc = "parts joined along an axis",
                                 .family = "shape",
                                 .arity = -1,
                                 .shape = concat_shape,
                                 .gradient = concat_vjp,
-                                .cost = moves_only});
+                                .cost = moves_only,
+                                .batching = batch_along_axis});
 
 // Rows below the columns, as a bool matrix: true where column - row <= diagonal.
 Tensor below_diagonal(const Tensor& x, std::int64_t diagonal, const char* op) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "tensor/record.h"
 
@@ -170,34 +171,72 @@ std::vector<Tensor> unslice_vjp(const Vjp& v) {
   return {window_of(v.dy, {v.attrs.ints("begin"), v.attrs.ints("step"), v.in[0].shape().vec()})};
 }
 
+// ---- batches: one more axis in front, of which each rule takes everything
+
+std::optional<std::vector<Tensor>> batch_reshape(const Batching& call) {
+  return std::vector<Tensor>{reshape(call.in[0], Shape(shape_of_all(call, "shape")))};
+}
+
+std::optional<std::vector<Tensor>> batch_transpose(const Batching& call) {
+  Axes order{0};
+  for (const std::int64_t axis : call.attrs.ints("order")) order.push_back(axis + 1);
+  return std::vector<Tensor>{transpose(call.in[0], order)};
+}
+
+std::optional<std::vector<Tensor>> batch_broadcast(const Batching& call) {
+  const Shape to(shape_of_all(call, "shape"));
+  Ints sizes = call.in[0].shape().vec();
+  sizes.insert(sizes.begin() + 1, at(to.rank() - call.in[0].rank()), 1);
+  return std::vector<Tensor>{broadcast_to(reshape(call.in[0], Shape(std::move(sizes))), to)};
+}
+
+// slice and unslice
+std::optional<std::vector<Tensor>> batch_window(const Batching& call) {
+  Attrs attrs = call.attrs;
+  attrs.set("begin", prefixed(attrs.ints("begin"), 0));
+  attrs.set("step", prefixed(attrs.ints("step"), 1));
+  for (const char* key : {"shape", "size"})
+    if (attrs.has(key)) attrs.set(key, shape_of_all(call, key));
+  return record(call.op, call.in, attrs);
+}
+
+std::optional<std::vector<Tensor>> batch_flip(const Batching& call) {
+  return record(call.op, call.in, with_axis_behind(call.attrs, "axes"));
+}
+
 const OpDef unslice_op = define({.name = "unslice",
                                  .doc = "zeros of a larger shape, with x in a window of it: the gradient of slice",
                                  .family = "shape",
                                  .shape = unslice_shape,
-                                 .gradient = unslice_vjp});
+                                 .gradient = unslice_vjp,
+                                 .batching = batch_window});
 
 std::vector<Tensor> slice_vjp(const Vjp& v) {
   return record(unslice_op.record(), {v.dy},
                 {{"shape", v.in[0].shape()}, {"begin", v.attrs.ints("begin")}, {"step", v.attrs.ints("step")}});
 }
 
-OpDef view(std::string name, std::string doc, ShapeRule shape, ViewRule layout, GradientRule gradient) {
+OpDef view(std::string name, std::string doc, ShapeRule shape, ViewRule layout, GradientRule gradient,
+           BatchingRule batching) {
   return define({.name = std::move(name),
                  .doc = std::move(doc),
                  .family = "shape",
                  .shape = std::move(shape),
                  .gradient = std::move(gradient),
                  .cost = costs_nothing,
-                 .view = std::move(layout)});
+                 .view = std::move(layout),
+                 .batching = std::move(batching)});
 }
 
-const OpDef reshape_op =
-    view("reshape", "the same elements in row-major order, another shape", reshape_shape, reshape_view, reshape_vjp);
-const OpDef transpose_op = view("transpose", "axes in another order", transpose_shape, transpose_view, transpose_vjp);
+const OpDef reshape_op = view("reshape", "the same elements in row-major order, another shape", reshape_shape,
+                              reshape_view, reshape_vjp, batch_reshape);
+const OpDef transpose_op =
+    view("transpose", "axes in another order", transpose_shape, transpose_view, transpose_vjp, batch_transpose);
 const OpDef broadcast_op = view("broadcast_to", "repeated along axes of size 1, and new outer ones", broadcast_shape,
-                                broadcast_view, broadcast_vjp);
-const OpDef slice_op = view("slice", "every step-th element of a window", slice_shape, slice_view, slice_vjp);
-const OpDef flip_op = view("flip", "axes in reverse", flip_shape, flip_view, flip_vjp);
+                                broadcast_view, broadcast_vjp, batch_broadcast);
+const OpDef slice_op =
+    view("slice", "every step-th element of a window", slice_shape, slice_view, slice_vjp, batch_window);
+const OpDef flip_op = view("flip", "axes in reverse", flip_shape, flip_view, flip_vjp, batch_flip);
 
 // The size written as -1 is what is left.
 Shape with_inferred(const Shape& from, const Shape& to) {

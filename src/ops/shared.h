@@ -14,6 +14,9 @@ inline std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 // The type that sums over many values are taken in.
 inline Tensor widened(const Tensor& x) { return x.dtype() == f64 ? x : x.to(f32); }
 
+// Why a collective has no batching rule.
+inline constexpr const char* kOncePerBatch = "ranks exchange values once for a whole batch, in an order that all keep";
+
 // The gradient that reaches an output, or zeros.
 Tensor flowing(const Vjp& v, std::size_t output);
 

@@ -1,6 +1,7 @@
 // Activations along an axis.
 #include "ops/softmax.h"
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
@@ -73,6 +74,7 @@ const OpDef softmax_grad_op = define({.name = "softmax_grad",
                                       .shape = grad_shape,
                                       .decompose = softmax_grad_parts,
                                       .cost = grad_cost,
+                                      .batching = batch_along_axis,
                                       .in_place = {{0, 0}, {0, 1}}});
 const OpDef log_softmax_grad_op = define({.name = "log_softmax_grad",
                                           .doc = "Gradient of log_softmax, from its output and dy",
@@ -81,6 +83,7 @@ const OpDef log_softmax_grad_op = define({.name = "log_softmax_grad",
                                           .shape = grad_shape,
                                           .decompose = log_softmax_grad_parts,
                                           .cost = grad_cost,
+                                          .batching = batch_along_axis,
                                           .in_place = {{0, 0}, {0, 1}}});
 
 std::vector<Tensor> softmax_vjp(const Vjp& v) { return softmax_grad_op.call({v.out[0], v.dy}, v.attrs); }
@@ -93,6 +96,7 @@ const OpDef softmax_op = define({.name = "softmax",
                                  .gradient = softmax_vjp,
                                  .decompose = softmax_parts,
                                  .cost = softmax_cost,
+                                 .batching = batch_along_axis,
                                  .in_place = {{0, 0}}});
 const OpDef log_softmax_op = define({.name = "log_softmax",
                                      .doc = "log of softmax along an axis, exact for small probabilities",
@@ -101,6 +105,7 @@ const OpDef log_softmax_op = define({.name = "log_softmax",
                                      .gradient = log_softmax_vjp,
                                      .decompose = log_softmax_parts,
                                      .cost = softmax_cost,
+                                     .batching = batch_along_axis,
                                      .in_place = {{0, 0}}});
 
 Tensor along_axis(const OpDef& op, const Tensor& x, std::int64_t axis) {
