@@ -255,6 +255,15 @@ RecurrentResult gru(const Tensor& x, const std::vector<RecurrentWeights>& layers
 enum class Reduction : std::uint8_t { mean, sum, none };
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      Reduction = Reduction::mean);  // logits [.., C], integer labels [..]
+struct CrossEntropyOptions {
+  Reduction reduction = Reduction::mean;          // over what counts: Σ w·loss / Σ w, and 0 where nothing does
+  std::optional<std::int64_t> ignore_index = {};  // a label that counts for nothing; it need not be a class
+  Tensor class_weights = {};                      // [C]: what each class counts
+  Tensor weights = {};                            // of each label, or of the first of its axes: [N] for labels [N, T]
+};
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options);
+// Σ w·v / Σ w, and 0 where Σ w is; weights have the first of the values' axes. What weighs nothing may hold anything.
+Tensor weighted_mean(const Tensor& values, const Tensor& weights);
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction = Reduction::mean);
 Tensor mse_loss(const Tensor& a, const Tensor& b, Reduction = Reduction::mean);
 Tensor l1_loss(const Tensor& a, const Tensor& b, Reduction = Reduction::mean);

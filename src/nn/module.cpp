@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "nn/state.h"
@@ -94,11 +95,41 @@ Tensors Module::forward_all(const Tensors& x, Mode mode) {
   return forward(x[0], mode);
 }
 
-Tensor Module::operator()(const Tensor& x, Mode mode) {
-  const Tensors y = (*this)(Tensors(x), mode);
-  if (y.size() == 1) return y[0];
-  throw Error(where() + ": gives " + std::to_string(y.size()) + " outputs (" + y.str() +
+Masked Module::masked_forward(Tensor, Mode, const Mask&) {
+  throw Error(where() + ": says that it uses masks; override masked_forward(x, mode, mask).");
+}
+
+namespace {
+
+std::vector<Mask> masks_of(const Tensors& values) {
+  std::vector<Mask> masks;
+  for (const auto& [name, tensor] : values) masks.push_back(Frame::mask_of(tensor));
+  return masks;
+}
+
+}  // namespace
+
+Tensor Module::operator()(const Tensor& x, Mode mode) { return masked(x, mode, Frame::mask_of(x)).y; }
+Tensor Module::operator()(const Tensor& x, Mode mode, const Mask& mask) { return masked(x, mode, mask).y; }
+Tensors Module::operator()(const Tensors& x, Mode mode) { return call(x, mode, masks_of(x)).y; }
+Tensors Module::operator()(const Tensors& x, Mode mode, const std::vector<Mask>& masks) {
+  return masked_all(x, mode, masks).y;
+}
+
+Masked Module::masked(const Tensor& x, Mode mode, const Mask& mask) {
+  const MaskedTensors all = call(x, mode, {mask});
+  if (all.y.size() == 1) return {all.y[0], all.masks[0]};
+  throw Error(where() + ": gives " + std::to_string(all.y.size()) + " outputs (" + all.y.str() +
               "). Call it with vv::Tensors(x), and take them by name or place.");
+}
+
+MaskedTensors Module::masked_all(const Tensors& x, Mode mode, const std::vector<Mask>& masks) {
+  if (masks.size() > x.size())
+    throw Error(where() + ": got " + std::to_string(masks.size()) + " masks for " + std::to_string(x.size()) +
+                " inputs (" + x.str() + ").");
+  std::vector<Mask> each = masks;
+  each.resize(x.size());
+  return call(x, mode, each);
 }
 
 // Names and places of the first call hold for all later ones; shapes are the layers' own affair.
@@ -108,17 +139,54 @@ Tensors Module::expected(const Tensors& x) const {
   return x.as(known, where() + ": inputs of a sample");
 }
 
-Tensors Module::call(const Tensors& x, Mode mode) {
+// What it does with masks decides how its forward pass is called.
+MaskedTensors Module::run(const Tensors& x, Mode mode, const std::vector<Mask>& masks) {
+  bool any = false;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    if (masks[i].defined()) check_mask(where(), masks[i], x[i]);
+    any = any || masks[i].defined();
+  }
+  const Masking what = x.size() == 1 ? masking() : Masking::along;
+  if (what == Masking::along) {
+    if (any || Frame::knows_masks())
+      for (std::size_t i = 0; i < masks.size(); ++i) Frame::know(x[i], masks[i]);
+    const Tensors y = forward_all(x, mode);
+    return {y, masks_of(y)};
+  }
+  Frame::give_masks();
+  if (what == Masking::uses) {
+    Masked result = masked_forward(x[0], mode, masks[0]);
+    return {result.y, {result.mask}};
+  }
+  if (any && what == Masking::refuses)
+    throw Error(where() +
+                ": some of its input's steps are padding, and it would take them for data. Pool over time before it "
+                "(mean_steps, max_steps, last_step), or drop the mask with an unmask layer.");
+  if (any && x[0].rank() < 3)
+    throw Error(where() + ": expected a masked input [N, T, features], got " + x[0].shape().str() +
+                ": it would mix steps with each other.");
+  return {forward_all(x, mode), masks};
+}
+
+MaskedTensors Module::located_run(const Tensors& given, Mode mode, const std::vector<Mask>& masks) {
   try {
-    for (const auto& [name, tensor] : x)
+    for (const auto& [name, tensor] : given)
       if (!tensor.defined())
         throw Error("the input" + (name.empty() ? "" : " \"" + name + '"') + " is an undefined Tensor.");
-    Tensors y = forward_all(expected(x), mode);
-    if (y.empty()) throw Error("forward_all() returned no Tensor.");
-    for (const auto& [name, tensor] : y)
+    const Tensors x = expected(given);
+    std::vector<Mask> ordered;
+    for (const auto& [name, tensor] : x)
+      for (std::size_t i = 0; i < given.size(); ++i)
+        if (given[i].node() == tensor.node() && given[i].index() == tensor.index()) {
+          ordered.push_back(masks[i]);
+          break;
+        }
+    MaskedTensors result = run(x, mode, ordered);
+    if (result.y.empty()) throw Error("forward_all() returned no Tensor.");
+    for (const auto& [name, tensor] : result.y)
       if (!tensor.defined())
         throw Error("forward() returned an undefined Tensor" + (name.empty() ? "." : " as \"" + name + "\"."));
-    return y;
+    return result;
   } catch (const LocatedError&) {
     throw;
   } catch (const Error& error) {
@@ -147,18 +215,23 @@ Tensor Module::seen(const Tensors& x, const Tensors& all, std::size_t output) co
   return changed;
 }
 
-Tensors Module::operator()(const Tensors& x, Mode mode) {
+// `masks` are those of x, one of each.
+MaskedTensors Module::call(const Tensors& x, Mode mode, const std::vector<Mask>& masks) {
   // The first call makes variables: one thread at a time, whatever part of a model it calls.
   std::unique_lock<std::recursive_mutex> making;
   if (!state_->called) making = std::unique_lock(making_mutex());
-  const Frame frame(*state_);
+  std::optional<Frame> frame(std::in_place, *this);
   const Wide wide(state_->wide);
   if (x.empty()) throw Error(where() + ": expected at least one input.");
-  Tensors y = call(x, mode);
+  MaskedTensors result = located_run(x, mode, masks);
+  Tensors& y = result.y;
   if (!state_->called) state_->first_call(*this, x, y);
-  if (!innermost_watch && !std::atomic_load(&state_->hooks)) return y;
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = seen(x, y, i);
-  return y;
+  if (innermost_watch || std::atomic_load(&state_->hooks))
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = seen(x, y, i);
+  frame.reset();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (result.masks[i].defined() || Frame::knows_masks()) Frame::know(y[i], result.masks[i]);
+  return result;
 }
 
 void Module::build(const Shape& sample, const BuildOptions& options) {

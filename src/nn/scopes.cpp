@@ -8,7 +8,7 @@
 namespace varve::nn {
 namespace {
 
-thread_local const Frame* current_frame = nullptr;
+thread_local Frame* current_frame = nullptr;
 thread_local const DryRun* current_dry_run = nullptr;
 thread_local DType current_precision = f32;
 thread_local bool currently_wide = false;
@@ -30,16 +30,48 @@ thread_local std::vector<Gathered> gathered;  // of the outermost call in progre
 
 }  // namespace
 
-Frame::Frame(const Module::State& module)
-    : path_(current_frame ? join_path(current_frame->path_, module.name) : module.name),
+Frame::Frame(const Module& module)
+    : module_(module),
+      path_(current_frame ? join_path(current_frame->path_, module.state()->name) : module.state()->name),
       depth_(current_frame ? current_frame->depth_ + 1 : 0),
-      scope_(module.name, module.rank),
+      scope_(module.state()->name, module.state()->rank),
       outer_(std::exchange(current_frame, this)) {}
 Frame::~Frame() {
   current_frame = outer_;
   if (!outer_) gathered.clear();
 }
 const Frame* Frame::current() { return current_frame; }
+
+// A call that gives masks knows nothing of what is around it, and neither do the calls inside it.
+std::vector<const KnownMasks*> Frame::tables() const {
+  std::vector<const KnownMasks*> all;
+  for (const Frame* frame = this; frame && !frame->gives_masks_; frame = frame->outer_)
+    if (!frame->masks_.known.empty()) all.push_back(&frame->masks_);
+  return all;
+}
+
+bool Frame::knows_masks() { return current_frame && !current_frame->tables().empty(); }
+
+void Frame::know(const Tensor& value, const Mask& mask) {
+  if (current_frame && !current_frame->gives_masks_) current_frame->masks_.add(value, mask);
+}
+
+void Frame::give_masks() { current_frame->gives_masks_ = true; }
+
+Mask Frame::mask_of(const Tensor& value) {
+  if (!current_frame || !value.defined()) return {};
+  const std::vector<const KnownMasks*> tables = current_frame->tables();
+  if (tables.empty()) return {};
+  try {
+    return mask_behind(value, tables);
+  } catch (const NoWay& why) {
+    const std::string kind = current_frame->module_.kind();
+    throw Error((current_frame->path_.empty() ? kind : kind + " \"" + current_frame->path_ + "\"") +
+                ": some of its steps are padding, and its forward() does not say what becomes of them: " + why.what() +
+                ".\n  Override masking() to answer Masking::uses, and masked_forward(x, mode, mask) to see to it (in "
+                "Python: forward(x, train, mask)), or drop the mask with an unmask layer.");
+  }
+}
 
 DryRun::DryRun(bool building, std::int64_t seed)
     : building_(building), seed_(seed), outer_(std::exchange(current_dry_run, this)) {}

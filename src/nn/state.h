@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/mask_flow.h"
 #include "varve/nn/module.h"
 
 namespace varve::nn {
@@ -67,7 +68,7 @@ std::string join_path(const std::string& outer, const std::string& name);
 // One module call in progress on this thread.
 class Frame {
  public:
-  explicit Frame(const Module::State& module);
+  explicit Frame(const Module& module);
   ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
@@ -76,11 +77,21 @@ class Frame {
   int depth() const { return depth_; }
   static const Frame* current();  // null outside of module calls
 
+  // Masks of values of the innermost call, while one is in progress.
+  static bool knows_masks();  // whether there are any
+  static void know(const Tensor& value, const Mask& mask);
+  static Mask mask_of(const Tensor& value);  // Error that says what to override where it cannot be told
+  static void give_masks();                  // calls inside it get the masks that it gives them, and no others
+
  private:
+  std::vector<const KnownMasks*> tables() const;
+  const Module& module_;
+  KnownMasks masks_;
+  bool gives_masks_ = false;
   std::string path_;
   int depth_;
   Scope scope_;
-  const Frame* outer_;
+  Frame* outer_;
 };
 
 // While one is alive, module calls on this thread are made for their shapes only: what is carried from batch to batch

@@ -129,6 +129,38 @@ const OpDef kl_op = elementwise({.name = "kl_div",
                                  .result = ResultType::floating,
                                  .family = "loss"});
 
+// ---- weights
+
+// With axes of size 1 behind, so that they stand beside the values.
+Tensor beside(const Tensor& weights, const Tensor& values, const char* op) {
+  Shape shape = weights.shape();
+  bool fits = shape.rank() <= values.rank();
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = shape[axis] == values.dim(axis);
+  if (!fits)
+    throw Error(cat(op, ": weights ", weights.shape(), " do not fit values ", values.shape(),
+                    ": expected that shape, or its first axes."));
+  while (shape.rank() < values.rank()) shape.push_back(1);
+  return weights.to(is_floating(values.dtype()) ? values.dtype() : f32).reshape(shape);
+}
+
+Tensor weighted(const Tensor& values, const Tensor& weights) {
+  return where(weights != 0, values, zeros({}, values.dtype())) * weights;
+}
+
+Tensor mean_of(const Tensor& values, const Tensor& weights) {
+  const Tensor total = sum(broadcast_to(weights, values.shape()));
+  return sum(weighted(values, weights)) / where(total == 0, ones({}, total.dtype()), total);
+}
+
+Tensor times(const Tensor& a, const Tensor& b) { return a.defined() ? a * b : b; }
+
+void check_class_weights(const Tensor& weights, const Tensor& logits) {
+  const std::int64_t classes = logits.rank() ? logits.dim(-1) : 0;
+  if (weights.rank() != 1 || weights.dim(0) != classes)
+    throw Error(cat("cross_entropy: class weights ", weights.shape(), " for ", classes, " classes (logits ",
+                    logits.shape(), "): expected [", classes, "]."));
+}
+
 }  // namespace
 
 std::vector<const OpRecord*> loss_ops() {
@@ -137,6 +169,28 @@ std::vector<const OpRecord*> loss_ops() {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduction reduction) {
   return reduced(record(cross_entropy_op.record(), {logits, labels})[0], reduction);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& given, const CrossEntropyOptions& options) {
+  Tensor labels = given, weights;
+  if (options.ignore_index) {
+    const Tensor kept = labels != *options.ignore_index;
+    labels = where(kept, labels, zeros({}, labels.dtype()));  // any class: it counts for nothing
+    weights = kept.to(logits.dtype());
+  }
+  const Tensor losses = cross_entropy(logits, labels, Reduction::none);
+  if (options.class_weights.defined()) {
+    check_class_weights(options.class_weights, logits);
+    weights = times(weights, gather(options.class_weights.to(logits.dtype()), labels));
+  }
+  if (options.weights.defined()) weights = times(weights, beside(options.weights, losses, "cross_entropy"));
+  if (!weights.defined()) return reduced(losses, options.reduction);
+  if (options.reduction == Reduction::mean) return mean_of(losses, weights);
+  return reduced(weighted(losses, weights), options.reduction);
+}
+
+Tensor weighted_mean(const Tensor& values, const Tensor& weights) {
+  return mean_of(values, beside(weights, values, "weighted_mean"));
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {

@@ -51,6 +51,7 @@ class Dense : public Module {  // [.., I] -> [.., O]; weight [I, O], bias [O]
   explicit Dense(std::int64_t out, DenseOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "dense"; }
+  Masking masking() const override { return Masking::passes; }
 
  protected:
   void split_over_ranks(Split how) override;  // columns or rows
@@ -99,6 +100,7 @@ class Conv2d : public Module {  // weight [O, KH, KW, I / groups]
   explicit Conv2d(std::int64_t out, Conv2dOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "conv2d"; }
+  Masking masking() const override { return Masking::refuses; }
 
  private:
   std::int64_t out_;
@@ -111,6 +113,7 @@ class DepthwiseConv2d : public Module {  // each channel on its own, `multiplier
   explicit DepthwiseConv2d(Conv2dOptions options = {}, std::int64_t multiplier = 1);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "depthwise_conv2d"; }
+  Masking masking() const override { return Masking::refuses; }
 
  private:
   Conv2dOptions options_;
@@ -132,8 +135,11 @@ class Conv1d : public Module {  // [N, T, I] -> [N, T', O]; weight [O, K, I / gr
   explicit Conv1d(std::int64_t out, Conv1dOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "conv1d"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  private:
+  Mask mask_of_windows(const Mask& mask) const;
   std::int64_t out_;
   Conv1dOptions options_;
 };
@@ -152,6 +158,7 @@ class Conv2dTranspose : public Module {
   explicit Conv2dTranspose(std::int64_t out, ConvTransposeOptions2d options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "conv2d_transpose"; }
+  Masking masking() const override { return Masking::refuses; }
 
  private:
   std::int64_t out_;
@@ -175,6 +182,7 @@ class Pool2d : public Module {
   Pool2d(Kind kind, Pair window, Pool2dOptions options) : kind_(kind), window_(window), options_(options) {}
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return kind_ == max ? "max_pool2d" : "avg_pool2d"; }
+  Masking masking() const override { return Masking::refuses; }
 
  private:
   Kind kind_;
@@ -187,13 +195,21 @@ inline Pool2d avg_pool2d(Pair window = 2, Pool2dOptions options = {}) { return {
 // A function of the input without variables, as a layer.
 class Function : public Module {
  public:
-  Function(std::string kind, std::function<Tensor(const Tensor&, Mode)> f) : kind_(std::move(kind)), f_(std::move(f)) {}
-  Tensor forward(Tensor x, Mode mode) override { return f_(x, mode); }
+  using Masks = std::function<Masked(const Tensor&, Mode, const Mask&)>;
+  Function(std::string kind, std::function<Tensor(const Tensor&, Mode)> f, Masking masking = Masking::along)
+      : kind_(std::move(kind)), f_(std::move(f)), masking_(masking) {}
+  // One that is told which steps are valid, and says which of its result are.
+  Function(std::string kind, Masks f) : kind_(std::move(kind)), masks_(std::move(f)), masking_(Masking::uses) {}
+  Tensor forward(Tensor x, Mode mode) override { return masks_ ? masks_(x, mode, {}).y : f_(x, mode); }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override { return masks_(x, mode, mask); }
+  Masking masking() const override { return masking_; }
   std::string kind() const override { return kind_; }
 
  private:
   std::string kind_;
   std::function<Tensor(const Tensor&, Mode)> f_;
+  Masks masks_;
+  Masking masking_;
 };
 Function global_avg_pool2d();  // [N, H, W, C] -> [N, C]
 Function global_max_pool2d();
@@ -203,8 +219,11 @@ Function permute(const Axes& order);    // axes of a sample, counted from 1
 Function zero_pad2d(Padding rows, Padding columns);
 Function upsample2d(Pair factor);  // nearest
 Function channel_shuffle(std::int64_t groups);
-Function last_step();   // [N, T, C] -> [N, C]
-Function mean_steps();  // over time
+Function last_step();                   // [N, T, C] -> [N, C]: the last valid one
+Function mean_steps();                  // over valid steps
+Function max_steps();                   // likewise; zeros where there are none
+Function mask_steps(double value = 0);  // those of [N, T, C] whose features all equal it are padding from here on
+Function unmask();                      // from here on every step counts, padding too
 Function identity();
 Function local_response_norm(const LrnOptions& options = {});
 Function function(const std::string& kind, std::function<Tensor(const Tensor&)> f);
@@ -213,6 +232,7 @@ class Flatten : public Module {  // [N, ...] -> [N, F]; remembers H×W×C for th
  public:
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "flatten"; }
+  Masking masking() const override { return Masking::refuses; }
 };
 inline Flatten flatten() { return {}; }
 
@@ -229,6 +249,8 @@ class BatchNorm : public Module {  // over the last axis; weight, bias, running_
   explicit BatchNorm(BatchNormOptions options = {});
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "batch_norm"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  private:
   BatchNormOptions options_;
@@ -246,6 +268,7 @@ class Norm : public Module {
   Norm(Kind kind, NormOptions options, std::int64_t groups = 1);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override;
+  Masking masking() const override;  // over the last axis: passes; over the steps as well: refuses
 
  private:
   Kind kind_;
@@ -273,7 +296,8 @@ inline Dropout dropout(double rate) { return Dropout(rate); }
 // ---- sequences
 
 struct EmbeddingOptions {
-  Initializer weight_init = {};  // empty: normal, deviation 1 as in PyTorch
+  Initializer weight_init = {};              // empty: normal, deviation 1 as in PyTorch
+  std::optional<std::int64_t> padding = {};  // the id of padding: it masks those steps, where a batch brings no mask
 };
 class Embedding : public Module {  // token ids [N, T] -> [N, T, D]; weight [V, D]
  public:
@@ -281,6 +305,8 @@ class Embedding : public Module {  // token ids [N, T] -> [N, T, D]; weight [V, 
   Tensor forward(Tensor ids, Mode mode) override;
   Variable weight();  // made now: to be tied to an output layer
   std::string kind() const override { return "embedding"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  private:
   std::int64_t vocabulary_, width_;
@@ -295,6 +321,7 @@ class TiedDense : public Module {
   explicit TiedDense(Embedding embedding, bool bias = false);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "tied_dense"; }
+  Masking masking() const override { return Masking::passes; }
 
  private:
   Embedding embedding_;
@@ -305,6 +332,8 @@ class PositionEmbedding : public Module {  // x [N, T, D] + weight [context, D]
   explicit PositionEmbedding(std::int64_t context, Initializer weight_init = {});  // empty: normal, deviation 0.02
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "position_embedding"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  private:
   std::int64_t context_;
@@ -331,6 +360,8 @@ class Recurrent : public Module {  // [N, T, I] -> [N, T, H]; weight_ih_l0 [I, G
   Recurrent(Kind kind, std::int64_t width, RecurrentLayerOptions options);
   Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return kind_ == rnn ? "rnn" : kind_ == lstm ? "lstm" : "gru"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  private:
   Kind kind_;
@@ -357,15 +388,18 @@ struct MultiHeadOptions {
 class MultiHeadAttention : public Module {  // [N, T, D]; in_proj_weight [D, 3D], out_proj.weight [D, D]
  public:
   explicit MultiHeadAttention(std::int64_t heads, MultiHeadOptions options = {});
-  Tensor forward(Tensor x, Mode mode) override;                         // self-attention
-  Tensor attend(const Tensor& query, const Tensor& memory, Mode mode);  // keys and values from `memory`
+  Tensor forward(Tensor x, Mode mode) override;  // self-attention
+  // Keys and values from `memory`; its padding, which the mask or the calls around this one know, is no key.
+  Tensor attend(const Tensor& query, const Tensor& memory, Mode mode, const Mask& mask = {});
   std::string kind() const override { return "multi_head_attention"; }
+  Masking masking() const override { return Masking::uses; }
+  Masked masked_forward(Tensor x, Mode mode, const Mask& mask) override;
 
  protected:
   void split_over_ranks(Split how) override;  // heads
 
  private:
-  Tensor mix(const Tensor& query, const Tensor& memory, Mode mode);
+  Tensor mix(const Tensor& query, const Tensor& memory, Mode mode, const Mask& mask);
   std::int64_t heads_;
   MultiHeadOptions options_;
   Dense out_proj_;

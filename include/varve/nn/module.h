@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "varve/nn/init.h"
+#include "varve/nn/mask.h"
 #include "varve/op.h"
 #include "varve/tensor.h"
 #include "varve/tensors.h"
@@ -107,12 +108,26 @@ class Module {
   virtual Tensors forward_all(const Tensors& x, Mode mode);
   virtual std::string kind() const { return "module"; }  // for summary and messages
 
+  // A module that says nothing of masks has them handed along the calls inside its forward(): each finds the mask of
+  // what it is given, through operators that treat each step by itself, and what it gives has the mask that is behind
+  // it. Where an operator mixes steps, that is an Error. A module that knows better says Masking::uses, and overrides
+  // masked_forward(): there, modules inside it get the masks that it gives them, and no others.
+  virtual Masking masking() const { return Masking::along; }
+  virtual Masked masked_forward(Tensor x, Mode mode, const Mask& mask);
+
   // The forward pass, named by the module's path. Layers make their variables at the first call; inside a trace that
   // is too late, and an Error says to call build() first.
   Tensor operator()(const Tensor& x, Mode mode = Mode::infer);
   // Of several inputs or outputs: model({{"image", images}, {"question", questions}})["digit"]. Inputs that all have
   // names are matched by them, others by position; Error that names what was expected where they do not fit.
   Tensors operator()(const Tensors& x, Mode mode = Mode::infer);
+  // The same of a batch with padding. Error where a layer would have to take padding for data. Of several inputs each
+  // has a mask of its own, undefined where it has no padding.
+  Tensor operator()(const Tensor& x, Mode mode, const Mask& mask);
+  Tensors operator()(const Tensors& x, Mode mode, const std::vector<Mask>& masks);
+  // And which steps of what it gives are valid.
+  Masked masked(const Tensor& x, Mode mode = Mode::infer, const Mask& mask = {});
+  MaskedTensors masked_all(const Tensors& x, Mode mode = Mode::infer, const std::vector<Mask>& masks = {});
 
   // Makes all variables, by a forward pass over a batch of such samples that is never computed.
   void build(const Shape& sample, const BuildOptions& = {});
@@ -197,8 +212,10 @@ class Module {
   std::string where() const;                                         // `conv2d "block1.conv2"`, for messages
 
  private:
-  Tensors call(const Tensors& x, Mode mode);  // forward, with errors that say where
-  Tensors expected(const Tensors& x) const;   // x in the order and under the names of the first call
+  MaskedTensors call(const Tensors& x, Mode mode, const std::vector<Mask>& masks);
+  MaskedTensors located_run(const Tensors& x, Mode mode, const std::vector<Mask>& masks);  // errors say where
+  MaskedTensors run(const Tensors& x, Mode mode, const std::vector<Mask>& masks);
+  Tensors expected(const Tensors& x) const;  // x in the order and under the names of the first call
   Tensor seen(const Tensors& x, const Tensors& y, std::size_t output) const;  // by hooks and the watch
   std::shared_ptr<State> state_;
 };

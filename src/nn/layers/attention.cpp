@@ -35,16 +35,28 @@ void MultiHeadAttention::split_over_ranks(Split how) {
   out_proj_.place({.split = Split::rows});
 }
 
-Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode); }
+Tensor MultiHeadAttention::forward(Tensor x, Mode mode) { return mix(x, x, mode, {}); }
 
-Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode) {
-  const Frame frame(*state());
-  const Tensor y = mix(query, memory, mode);
-  if (!state()->called) state()->first_call(*this, query, y);
+// Padding is no key to any query; what padded queries give is padding.
+Masked MultiHeadAttention::masked_forward(Tensor x, Mode mode, const Mask& mask) {
+  return {mix(x, x, mode, mask), mask};
+}
+
+Tensor MultiHeadAttention::attend(const Tensor& query, const Tensor& memory, Mode mode, const Mask& mask) {
+  const Mask of_query = Frame::mask_of(query), of_memory = mask.defined() ? mask : Frame::mask_of(memory);
+  Tensor y;
+  {
+    const Frame frame(*this);
+    Frame::give_masks();
+    if (of_memory.defined()) check_mask(where(), of_memory, memory);
+    y = mix(query, memory, mode, of_memory);
+    if (!state()->called) state()->first_call(*this, query, y);
+  }
+  if (of_query.defined() || Frame::knows_masks()) Frame::know(y, of_query);
   return y;
 }
 
-Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode mode) {
+Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode mode, const Mask& mask) {
   check_rank(where(), query, 3, "[N, T, D]");
   check_rank(where(), memory, 3, "[N, T, D]");
   if (const State::Entry* made = state()->find("in_proj_weight"))
@@ -73,8 +85,9 @@ Tensor MultiHeadAttention::mix(const Tensor& query, const Tensor& memory, Mode m
     for (std::size_t i = 0; i < 3; ++i)
       parts.push_back(varve::linear(compute_type(i == 0 ? query : memory), weights[i], biases[i]));
   }
+  const Tensor keys = mask.defined() ? mask.valid().reshape({memory.dim(0), 1, 1, memory.dim(1)}) : Tensor{};
   const Tensor mixed = attention(split_heads(parts[0], heads), split_heads(parts[1], heads),
-                                 split_heads(parts[2], heads), {.causal = options_.causal});
+                                 split_heads(parts[2], heads), {.mask = keys, .causal = options_.causal});
   const Tensor merged = varve::reshape(transpose(mixed, {0, 2, 1, 3}), parts[0].shape());
   return drop_(out_proj_(divided ? gather_columns(merged) : merged, mode), mode);
 }

@@ -1,5 +1,6 @@
 #include "nn/check.h"
 #include "nn/state.h"
+#include "nn/steps.h"
 
 namespace varve::nn {
 namespace {
@@ -103,8 +104,29 @@ Conv1d::Conv1d(std::int64_t out, Conv1dOptions options) : out_(out), options_(st
   learns_size();
 }
 
-Tensor Conv1d::forward(Tensor x, Mode) {
+Tensor Conv1d::forward(Tensor x, Mode mode) { return masked_forward(std::move(x), mode, {}).y; }
+
+// Of the windows that an unpadded sequence has: all around each step, or those without a step beyond its ends.
+Mask Conv1d::mask_of_windows(const Mask& mask) const {
   const Conv1dOptions& o = options_;
+  const std::int64_t reach = (o.kernel - 1) * o.dilation;
+  if (o.padding.kind == ConvPadding::same || reach == 0) return mask;
+  if (o.padding.kind != ConvPadding::valid)
+    throw Error(where() +
+                ": padding in numbers and a mask: it is not known where sequences end then. Use \"same\" or "
+                "\"valid\".");
+  const std::int64_t steps = std::max<std::int64_t>(mask.steps() - reach, 0);
+  if (mask.right_padded()) return Mask::of_lengths(maximum(mask.lengths() - reach, 0), steps);
+  const Tensor first = mask.valid().slice({{}, {0, steps}});
+  return Mask::of_valid(logical_and(first, mask.valid().slice({{}, {mask.steps() - steps, mask.steps()}})));
+}
+
+Masked Conv1d::masked_forward(Tensor x, Mode, const Mask& mask) {
+  const Conv1dOptions& o = options_;
+  if (mask.defined() && o.stride != 1)
+    throw Error(where() + ": a stride of " + std::to_string(o.stride) +
+                " and a mask: which steps are left would depend on the padding. Pool over time, or drop the mask with "
+                "an unmask layer before it.");
   check_rank(where(), x, 3, "[N, T, C]");
   if (const State::Entry* made = state()->find("weight"))
     check_features(where(), "input channels", made->variable.shape()[2] * o.groups, x);
@@ -115,10 +137,10 @@ Tensor Conv1d::forward(Tensor x, Mode) {
                                     {.fans = fans, .foreign = {ForeignLayout::conv}});
   const Padding padding =
       o.padding.kind == ConvPadding::same ? same_padding(x.dim(1), o.kernel, o.stride, o.dilation) : o.padding.rows;
-  Tensor y = varve::conv1d(compute_type(x), compute_type(weight),
+  Tensor y = varve::conv1d(compute_type(zero_padding(x, mask)), compute_type(weight),
                            {.stride = o.stride, .padding = padding, .dilation = o.dilation, .groups = o.groups});
   if (o.bias) y = y + compute_type(parameter("bias", {out_}, bias_init(o.bias_init), {.fans = fans}));
-  return o.activation(y);
+  return {o.activation(y), mask.defined() ? mask_of_windows(mask) : mask};
 }
 
 Conv2dTranspose::Conv2dTranspose(std::int64_t out, ConvTransposeOptions2d options)

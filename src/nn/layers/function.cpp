@@ -1,5 +1,6 @@
 // Layers without variables.
 #include "nn/check.h"
+#include "nn/steps.h"
 
 namespace varve::nn {
 
@@ -68,18 +69,43 @@ Function channel_shuffle(std::int64_t groups) {
   });
 }
 
+namespace {
+
+void check_steps(const char* kind, const Tensor& x) {
+  check_rank(kind, x, 3, "[N, T, C]");
+  if (x.dim(1) < 1) throw Error(std::string(kind) + ": the input " + x.shape().str() + " has no steps.");
+}
+
+}  // namespace
+
 Function last_step() {
-  return function("last_step", [](const Tensor& x) {
-    check_rank("last_step", x, 3, "[N, T, C]");
-    if (x.dim(1) < 1) throw Error("last_step: the input " + x.shape().str() + " has no steps.");
-    return squeeze(x.slice({{}, {x.dim(1) - 1, kEnd}}), {1});
-  });
+  return {"last_step", [](const Tensor& x, Mode, const Mask& mask) {
+            check_steps("last_step", x);
+            return Masked{mask.defined() ? last_valid(x, mask) : squeeze(x.slice({{}, {x.dim(1) - 1, kEnd}}), {1})};
+          }};
 }
 Function mean_steps() {
-  return function("mean_steps", [](const Tensor& x) {
-    check_rank("mean_steps", x, 3, "[N, T, C]");
-    return mean(x, {.axes = Axes{1}});
-  });
+  return {"mean_steps", [](const Tensor& x, Mode, const Mask& mask) {
+            check_rank("mean_steps", x, 3, "[N, T, C]");
+            return Masked{mask.defined() ? mean_valid(x, mask) : mean(x, {.axes = Axes{1}})};
+          }};
+}
+Function max_steps() {
+  return {"max_steps", [](const Tensor& x, Mode, const Mask& mask) {
+            check_steps("max_steps", x);
+            return Masked{mask.defined() ? max_valid(x, mask) : max(x, {.axes = Axes{1}})};
+          }};
+}
+
+Function mask_steps(double value) {
+  return {"mask_steps", [value](const Tensor& x, Mode, const Mask& mask) {
+            check_rank("mask_steps", x, 3, "[N, T, C]");
+            const Tensor some = any(x != value, {.axes = Axes{2}});
+            return Masked{varve::identity(x), Mask::of_valid(mask.defined() ? logical_and(mask.valid(), some) : some)};
+          }};
+}
+Function unmask() {
+  return {"unmask", [](const Tensor& x, Mode, const Mask&) { return Masked{varve::identity(x)}; }};
 }
 
 Function local_response_norm(const LrnOptions& options) {

@@ -1,5 +1,6 @@
 #include "nn/check.h"
 #include "nn/state.h"
+#include "nn/steps.h"
 
 namespace varve::nn {
 struct Recurrent::Cells {
@@ -91,7 +92,9 @@ Recurrent::Cells Recurrent::cells(const Tensor& x) {
   return all;
 }
 
-Tensor Recurrent::forward(Tensor x, Mode mode) {
+Tensor Recurrent::forward(Tensor x, Mode mode) { return masked_forward(std::move(x), mode, {}).y; }
+
+Masked Recurrent::masked_forward(Tensor x, Mode mode, const Mask& mask) {
   check_rank(where(), x, 3, "[N, T, I]");
   if (const State::Entry* made = state()->find("weight_ih_l0"))
     check_features(where(), "input features", made->variable.shape()[0], x);
@@ -99,13 +102,17 @@ Tensor Recurrent::forward(Tensor x, Mode mode) {
   // Dropout stands between layers: then each is run on its own.
   const std::size_t directions = options_.bidirectional ? 2 : 1;
   const std::size_t at_once = options_.dropout > 0 ? directions : all.weights.size();
-  Tensor y = transpose(compute_type(x), {1, 0, 2});
+  const PackedSteps steps(compute_type(x), mask);
+  Tensor y = steps.time_major();
   RecurrentResult result;
   for (std::size_t first = 0; first < all.weights.size(); first += at_once) {
     if (first > 0) y = drop_(y, mode);
     const Cells part = all.part(first, at_once);
-    const RecurrentOptions options{
-        .bidirectional = options_.bidirectional, .h0 = start(part.h), .c0 = start(part.c), .relu = options_.relu};
+    const RecurrentOptions options{.bidirectional = options_.bidirectional,
+                                   .lengths = steps.lengths(),
+                                   .h0 = start(part.h),
+                                   .c0 = start(part.c),
+                                   .relu = options_.relu};
     result = kind_ == rnn    ? varve::rnn(y, part.weights, options)
              : kind_ == lstm ? varve::lstm(y, part.weights, options)
                              : varve::gru(y, part.weights, options);
@@ -114,8 +121,8 @@ Tensor Recurrent::forward(Tensor x, Mode mode) {
     keep(part.h, result.h);
     keep(part.c, result.c);
   }
-  if (options_.sequences) return transpose(y, {1, 0, 2});
-  return concat({result.h.end() - static_cast<std::ptrdiff_t>(directions), result.h.end()}, -1);
+  if (options_.sequences) return {steps.unpacked(y), mask};
+  return {concat({result.h.end() - static_cast<std::ptrdiff_t>(directions), result.h.end()}, -1)};
 }
 
 }  // namespace varve::nn

@@ -9,9 +9,13 @@ LayerKind embedding_kind() {
            "A vector for each token id",
            {{"vocabulary", kWhole, "", "how many tokens there are"},
             {"width", kWhole, "", "size of a vector"},
-            {"weight_init", kInit, "\"auto\"", "where vectors start; auto: normal, deviation 1"}}},
+            {"weight_init", kInit, "\"auto\"", "where vectors start; auto: normal, deviation 1"},
+            {"padding", kWhole, "-1", "the id of padding, which is masked; -1: there is none"}}},
           [](const Fields& f) {
-            return layer(embedding(f.size("vocabulary"), f.size("width"), {.weight_init = f.init("weight_init")}));
+            EmbeddingOptions options{.weight_init = f.init("weight_init")};
+            if (const std::int64_t padding = f.whole("padding", -1, kLargestSize); padding >= 0)
+              options.padding = padding;
+            return layer(embedding(f.size("vocabulary"), f.size("width"), options));
           }};
 }
 
@@ -92,8 +96,16 @@ std::vector<LayerKind> sequence_kinds() {
       recurrent_kind("rnn", "A plain recurrent layer", Recurrent::rnn),
       recurrent_kind("lstm", "Long short-term memory", Recurrent::lstm),
       recurrent_kind("gru", "Gated recurrent unit", Recurrent::gru),
-      {{"last_step", "The last step: [T, C] to [C]", {}}, [](const Fields&) { return layer(last_step()); }},
-      {{"mean_steps", "The average over time: [T, C] to [C]", {}}, [](const Fields&) { return layer(mean_steps()); }},
+      {{"last_step", "The last valid step: [T, C] to [C]", {}}, [](const Fields&) { return layer(last_step()); }},
+      {{"mean_steps", "The average over valid steps: [T, C] to [C]", {}},
+       [](const Fields&) { return layer(mean_steps()); }},
+      {{"max_steps", "The largest over valid steps: [T, C] to [C]", {}},
+       [](const Fields&) { return layer(max_steps()); }},
+      {{"mask_steps",
+        "Steps whose features all equal a value are padding from here on",
+        {{"value", kNumber, "0.0", "that value"}}},
+       [](const Fields& f) { return layer(mask_steps(f.number("value", -1e30, 1e30))); }},
+      {{"unmask", "From here on every step counts, padding too", {}}, [](const Fields&) { return layer(unmask()); }},
       attention_kind(),
       transformer_kind(),
   };

@@ -140,6 +140,9 @@ const Sample kSamples[] = {
     {"gru", "[7, 4]", "5", {2, 7, 5}},
     {"last_step", "[7, 4]", "{}", {2, 4}},
     {"mean_steps", "[7, 4]", "{}", {2, 4}},
+    {"max_steps", "[7, 4]", "{}", {2, 4}},
+    {"mask_steps", "[7, 4]", "{value = -1}", {2, 7, 4}},
+    {"unmask", "[7, 4]", "{}", {2, 7, 4}},
     {"multi_head_attention", "[7, 4]", "2", {2, 7, 4}},
     {"transformer_block", "[7, 4]", "{width = 4, heads = 2}", {2, 7, 4}},
 };
