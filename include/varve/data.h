@@ -230,6 +230,9 @@ std::optional<std::pair<Tensor, Tensor>> whole(
 std::optional<std::pair<Tensors, Tensors>> whole_fields(
     const Dataset& dataset, const std::function<bool()>& go_on = [] { return true; });
 
+// The class of each sample, where targets are one class number each; Error otherwise. Reads all of them.
+std::vector<std::int64_t> class_labels(const Dataset& dataset);
+
 struct Splits {
   Dataset train, validation, test;  // validation only where the set has one of its own
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +26,30 @@ struct Loss {
   std::string name;
   std::function<Tensor(const Tensor& output, const Tensor& target)> function;  // mean over the batch
   bool of_input = false;  // the target is the input itself: an autoencoder's
-  Tensor operator()(const Tensor& output, const Tensor& target) const { return function(output, target); }
+  // Of each row, before the mean, [N] or [N, T]: what weights of samples or steps are applied to. Empty: it takes none.
+  std::function<Tensor(const Tensor& output, const Tensor& target)> each = {};
+  // What each row counts by its target, as class weights say. Empty: 1.
+  std::function<Tensor(const Tensor& output, const Tensor& target)> counts = {};
+  std::optional<std::int64_t> ignore_index = {};  // a class number of targets that count for nothing, in metrics too
+
+  Tensor operator()(const Tensor& output, const Tensor& target) const { return (*this)(output, target, {}); }
+  // Σ w·loss / Σ w, with weights [N] of samples or [N, T] of steps; undefined: all count the same.
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const;
+  // What the rows count, of the shape of `each`; undefined where all count 1.
+  Tensor weights_of(const Tensor& output, const Tensor& target, const Tensor& weights) const;
 };
 extern const Loss cross_entropy;  // integer targets, or f32 probabilities of the output's shape
 extern const Loss binary_cross_entropy, mse, mae, huber;
 extern const Loss reconstruction;  // mse against the input
 Loss smoothed_cross_entropy(double smoothing);
+struct CrossEntropyLoss {
+  std::vector<double> class_weights = {};  // what each class counts, of integer targets; empty: all the same
+  std::optional<std::int64_t> ignore_index = {};
+  double smoothing = 0;
+};
+Loss cross_entropy_with(const CrossEntropyLoss& options);
+// What makes each class of the data count as much as any other: samples / (classes · samples of it). Reads all targets.
+std::vector<double> balanced_class_weights(const data::Dataset& dataset);
 Loss loss_by_name(const std::string& name);
 
 // ---- what a run has done

@@ -15,10 +15,23 @@ constexpr std::int64_t kBins = 4096;
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// [sum of what holds, how many there are]
-Tensor share(const Tensor& holds) {
-  const Tensor total = sum(holds.to(f32));
-  return stack({total, full({}, static_cast<double>(holds.numel()))});
+// [Σ w·value, Σ w]; undefined weights: each counts 1.
+Tensor sum_and_count(const Tensor& values, const Tensor& weights, const char* who) {
+  if (!weights.defined()) return stack({sum(values), full({}, static_cast<double>(values.numel()))});
+  const Tensor rows = weights_of_rows(weights, values.shape(), who);
+  return stack({sum(where(rows != 0, values, zeros({}, values.dtype())) * rows), sum(rows)});
+}
+Tensor share(const Tensor& holds, const Tensor& weights, const char* who) {
+  return sum_and_count(holds.to(f32), weights, who);
+}
+
+using Sums = std::function<Tensor(const Tensor& output, const Tensor& target, const Tensor& weights)>;
+
+Metric metric_of(const std::string& name, const Sums& sums, std::function<double(const std::vector<double>&)> value) {
+  return {.name = name,
+          .sums = [sums](const Tensor& output, const Tensor& target) { return sums(output, target, {}); },
+          .value = std::move(value),
+          .weighted = sums};
 }
 
 double mean_of(const std::vector<double>& sums) { return sums.at(1) > 0 ? sums[0] / sums[1] : kNone; }
@@ -28,18 +41,18 @@ Tensor true_classes(const Tensor& output, const Tensor& target, const char* who)
   return class_numbers(output, target, who).to(i64);
 }
 
-Tensor accuracy_sums(const Tensor& output, const Tensor& target) {
-  return share(argmax(output.to(f32)) == true_classes(output, target, "accuracy"));
+Tensor accuracy_sums(const Tensor& output, const Tensor& target, const Tensor& weights) {
+  return share(argmax(output.to(f32)) == true_classes(output, target, "accuracy"), weights, "accuracy");
 }
 
 // How many classes stand before the true one: larger logits, and equal ones with smaller numbers, so that top 1 is what
 // argmax says. A NaN stands before everything.
-Tensor top_k_sums(const Tensor& output, const Tensor& target, std::int64_t k) {
+Tensor top_k_sums(const Tensor& output, const Tensor& target, const Tensor& weights, std::int64_t k) {
   const Tensor logits = output.to(f32);
   const Tensor classes = expand_dims(true_classes(output, target, "top_k_accuracy"), -1);
   const Tensor own = take_along_axis(logits, classes, -1);
   const Tensor before = !(logits <= own) || (logits == own && arange(output.dim(-1)) < classes);
-  return share(sum(before.to(f32), {.axes = Axes{-1}}) < static_cast<double>(k));
+  return share(sum(before.to(f32), {.axes = Axes{-1}}) < static_cast<double>(k), weights, "top_k_accuracy");
 }
 
 // One logit decides between two classes by its sign; several by the largest.
@@ -55,7 +68,8 @@ Decided decide(const Tensor& output, const Tensor& target, const char* who) {
 }
 
 // Rows: true classes. A product of two one-hot matrices, [C, N] · [N, C].
-Tensor confusion_sums(const Tensor& output, const Tensor& target, const char* who, std::int64_t classes = 0) {
+Tensor confusion_sums(const Tensor& output, const Tensor& target, const Tensor& weights, const char* who,
+                      std::int64_t classes = 0) {
   const Decided decided = decide(output, target, who);
   if (classes != 0 && classes != decided.classes)
     throw Error(std::string(who) + ": the data has " + std::to_string(classes) +
@@ -64,52 +78,55 @@ Tensor confusion_sums(const Tensor& output, const Tensor& target, const char* wh
   if (decided.classes > kMostClasses)
     throw Error(std::string(who) + ": " + std::to_string(decided.classes) + " classes are too many for a matrix of " +
                 "them all (at most " + std::to_string(kMostClasses) + ").");
-  const Tensor actual = one_hot(decided.actual.reshape({-1}), decided.classes);
+  Tensor actual = one_hot(decided.actual.reshape({-1}), decided.classes);
+  if (weights.defined()) actual = actual * weights_of_rows(weights, decided.actual.shape(), who).reshape({-1, 1});
   const Tensor predicted = one_hot(decided.predicted.reshape({-1}), decided.classes);
   return matmul(transpose(actual), predicted).reshape({-1});
 }
 
 // Over the classes that occur, as targets or as predictions.
 Metric macro(const char* name, double ClassScores::*score) {
-  return {.name = name,
-          .sums = [name](const Tensor& output, const Tensor& target) { return confusion_sums(output, target, name); },
-          .value =
-              [score](const std::vector<double>& sums) {
-                const auto classes = static_cast<std::int64_t>(std::llround(std::sqrt(sums.size())));
-                double total = 0, count = 0;
-                const std::vector<ClassScores> scores = class_scores(sums, classes);
-                for (std::int64_t c = 0; c < classes; ++c) {
-                  double occurs = scores[static_cast<std::size_t>(c)].support;
-                  for (std::int64_t row = 0; row < classes; ++row)
-                    occurs += sums[static_cast<std::size_t>(row * classes + c)];
-                  if (occurs == 0) continue;
-                  total += scores[static_cast<std::size_t>(c)].*score;
-                  count += 1;
-                }
-                return count > 0 ? total / count : kNone;
-              }};
+  return metric_of(
+      name,
+      [name](const Tensor& output, const Tensor& target, const Tensor& weights) {
+        return confusion_sums(output, target, weights, name);
+      },
+      [score](const std::vector<double>& sums) {
+        const auto classes = static_cast<std::int64_t>(std::llround(std::sqrt(sums.size())));
+        double total = 0, count = 0;
+        const std::vector<ClassScores> scores = class_scores(sums, classes);
+        for (std::int64_t c = 0; c < classes; ++c) {
+          double occurs = scores[static_cast<std::size_t>(c)].support;
+          for (std::int64_t row = 0; row < classes; ++row) occurs += sums[static_cast<std::size_t>(row * classes + c)];
+          if (occurs == 0) continue;
+          total += scores[static_cast<std::size_t>(c)].*score;
+          count += 1;
+        }
+        return count > 0 ? total / count : kNone;
+      });
 }
 
-Tensor binary_accuracy_sums(const Tensor& output, const Tensor& target) {
-  return share((output.to(f32) > 0) == (values_like(output, target, "binary_accuracy") > 0.5));
+Tensor binary_accuracy_sums(const Tensor& output, const Tensor& target, const Tensor& weights) {
+  return share((output.to(f32) > 0) == (values_like(output, target, "binary_accuracy") > 0.5), weights,
+               "binary_accuracy");
 }
 
-Tensor perplexity_sums(const Tensor& output, const Tensor& target) {
+Tensor perplexity_sums(const Tensor& output, const Tensor& target, const Tensor& weights) {
   const Tensor logits = output.to(f32);
-  const Tensor total = holds_classes(target)
-                           ? varve::cross_entropy(logits, class_numbers(output, target, "perplexity"), Reduction::sum)
-                           : -sum(probabilities(output, target, "perplexity") * log_softmax(logits));
-  const std::int64_t tokens = output.dim(-1) > 0 ? output.numel() / output.dim(-1) : 0;
-  return stack({total, full({}, static_cast<double>(tokens))});
+  const Tensor losses =
+      holds_classes(target)
+          ? varve::cross_entropy(logits, class_numbers(output, target, "perplexity"), Reduction::none)
+          : -sum(probabilities(output, target, "perplexity") * log_softmax(logits), {.axes = Axes{-1}});
+  return sum_and_count(losses, weights, "perplexity");
 }
 
-Tensor absolute_error_sums(const Tensor& output, const Tensor& target) {
+Tensor absolute_error_sums(const Tensor& output, const Tensor& target, const Tensor& weights) {
   const Tensor errors = abs(output.to(f32) - values_like(output, target, "mean_absolute_error"));
-  return stack({sum(errors), full({}, static_cast<double>(errors.numel()))});
+  return sum_and_count(errors, weights, "mean_absolute_error");
 }
 
 // How many of each label have their probability in each bin: first all bins of label 0.
-Tensor auc_sums(const Tensor& output, const Tensor& target) {
+Tensor auc_sums(const Tensor& output, const Tensor& target, const Tensor& weights) {
   const Tensor logits = output.to(f32);
   const bool two_logits =
       output.rank() > 1 && output.dim(-1) == 2 && (output.shape() != target.shape() || !holds_classes(target));
@@ -124,7 +141,10 @@ Tensor auc_sums(const Tensor& output, const Tensor& target) {
   // A NaN counts as the lowest score: an integer cannot hold it.
   const Tensor p = sigmoid(score.reshape({-1}));
   const Tensor bin = where(is_nan(p), 0, clip(floor(p * kBins), 0, kBins - 1)).to(i64);
-  return scatter_add(zeros({2 * kBins}), bin + label.to(i64) * kBins, ones(p.shape()));
+  const Shape rows =
+      two_logits ? Shape(std::vector<std::int64_t>(output.shape().begin(), output.shape().end() - 1)) : output.shape();
+  const Tensor counts = weights.defined() ? weights_of_rows(weights, rows, "auc").reshape({-1}) : ones(p.shape());
+  return scatter_add(zeros({2 * kBins}), bin + label.to(i64) * kBins, counts);
 }
 
 double auc_value(const std::vector<double>& sums) {
@@ -140,15 +160,18 @@ double auc_value(const std::vector<double>& sums) {
 
 }  // namespace
 
-Metric accuracy() { return {.name = "accuracy", .sums = accuracy_sums, .value = mean_of}; }
+Metric accuracy() { return metric_of("accuracy", accuracy_sums, mean_of); }
 
-Metric binary_accuracy() { return {.name = "binary_accuracy", .sums = binary_accuracy_sums, .value = mean_of}; }
+Metric binary_accuracy() { return metric_of("binary_accuracy", binary_accuracy_sums, mean_of); }
 
 Metric top_k_accuracy(std::int64_t k) {
   if (k < 1) throw Error("top_k_accuracy: k must be at least 1, got " + std::to_string(k) + ".");
-  return {.name = "top" + std::to_string(k),
-          .sums = [k](const Tensor& output, const Tensor& target) { return top_k_sums(output, target, k); },
-          .value = mean_of};
+  return metric_of(
+      "top" + std::to_string(k),
+      [k](const Tensor& output, const Tensor& target, const Tensor& weights) {
+        return top_k_sums(output, target, weights, k);
+      },
+      mean_of);
 }
 
 Metric precision() { return macro("precision", &ClassScores::precision); }
@@ -156,32 +179,35 @@ Metric recall() { return macro("recall", &ClassScores::recall); }
 Metric f1() { return macro("f1", &ClassScores::f1); }
 
 Metric perplexity() {
-  return {.name = "perplexity",
-          .sums = perplexity_sums,
-          .value = [](const std::vector<double>& sums) { return std::exp(mean_of(sums)); },
-          .higher_is_better = false};
+  Metric metric =
+      metric_of("perplexity", perplexity_sums, [](const std::vector<double>& sums) { return std::exp(mean_of(sums)); });
+  metric.higher_is_better = false;
+  return metric;
 }
 
 Metric mean_absolute_error() {
-  return {.name = "mean_absolute_error", .sums = absolute_error_sums, .value = mean_of, .higher_is_better = false};
+  Metric metric = metric_of("mean_absolute_error", absolute_error_sums, mean_of);
+  metric.higher_is_better = false;
+  return metric;
 }
 
 Metric confusion(std::int64_t classes) {
   if (classes < 1 || classes > kMostClasses)
     throw Error("confusion: needs 1 to " + std::to_string(kMostClasses) + " classes, got " + std::to_string(classes) +
                 ".");
-  return {.name = "confusion",
-          .sums = [classes](const Tensor& output,
-                            const Tensor& target) { return confusion_sums(output, target, "confusion", classes); },
-          .value =
-              [classes](const std::vector<double>& sums) {
-                double right = 0, all = 0;
-                for (std::size_t i = 0; i < sums.size(); ++i) {
-                  all += sums[i];
-                  if (i % static_cast<std::size_t>(classes + 1) == 0) right += sums[i];
-                }
-                return all > 0 ? right / all : kNone;
-              }};
+  return metric_of(
+      "confusion",
+      [classes](const Tensor& output, const Tensor& target, const Tensor& weights) {
+        return confusion_sums(output, target, weights, "confusion", classes);
+      },
+      [classes](const std::vector<double>& sums) {
+        double right = 0, all = 0;
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          all += sums[i];
+          if (i % static_cast<std::size_t>(classes + 1) == 0) right += sums[i];
+        }
+        return all > 0 ? right / all : kNone;
+      });
 }
 
 std::vector<ClassScores> class_scores(const std::vector<double>& confusion, std::int64_t classes) {
@@ -203,6 +229,6 @@ std::vector<ClassScores> class_scores(const std::vector<double>& confusion, std:
   return scores;
 }
 
-Metric auc() { return {.name = "auc", .sums = auc_sums, .value = auc_value}; }
+Metric auc() { return metric_of("auc", auc_sums, auc_value); }
 
 }  // namespace varve::train

@@ -38,6 +38,26 @@ Tensor values_like(const Tensor& output, const Tensor& target, const char* who) 
   return values.reshape(output.shape());
 }
 
+Tensor weights_of_rows(const Tensor& weights, const Shape& rows, const char* who) {
+  Shape shape = weights.shape();
+  bool fits = shape.rank() <= rows.rank();
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = shape[axis] == rows[axis];
+  if (!fits)
+    throw Error(std::string(who) + ": weights " + shape.str() + " do not fit rows " + rows.str() +
+                ": expected one for each sample, or for each of its steps.");
+  while (shape.rank() < rows.rank()) shape.push_back(1);
+  return broadcast_to(weights.to(f32).reshape(shape), rows);
+}
+
+KeptClasses without_ignored(const Tensor& target, std::int64_t ignore_index, const char* who) {
+  if (!holds_classes(target))
+    throw Error(std::string(who) + ": ignore_index is a class number, and targets " + target.type().str() +
+                " are none.");
+  const Tensor numbers = target.dtype() == i64 ? target : target.to(i32);
+  const Tensor kept = numbers != ignore_index;
+  return {where(kept, numbers, zeros({}, numbers.dtype())), kept.to(f32)};
+}
+
 Tensor probabilities(const Tensor& output, const Tensor& target, const char* who) {
   if (output.rank() > 0 && output.dim(-1) == 1)
     throw Error(

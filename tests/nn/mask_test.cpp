@@ -306,12 +306,11 @@ TEST(Masks, AreRefusedWhereAForwardPassMixesSteps) {
 TEST(Masks, AModuleThatUsesThemSaysWhatItGives) {
   struct Sums : nn::Module {
     Tensor forward(Tensor x, Mode mode) override { return masked_forward(std::move(x), mode, {}).y; }
-    Masking masking() const override { return Masking::uses; }
+    nn::Masking masking() const override { return nn::Masking::uses; }
     nn::Masked masked_forward(Tensor x, Mode, const nn::Mask& mask) override {
       const Tensor counted = mask.defined() ? x * expand_dims(mask.weights(), 2) : x;
       return {sum(counted, {.axes = Axes{1}})};
     }
-    using Masking = nn::Masking;
   } model;
   const Sequences sequences = vectors(4);
   expect_near(model(sequences.batch(Side::left, kGarbage), Mode::infer, mask_of(Side::left)).slice({{0, 1}}),

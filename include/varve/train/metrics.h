@@ -16,6 +16,9 @@ struct Metric {
   std::function<Tensor(const Tensor& output, const Tensor& target)> sums;  // f32 [k], k fixed
   std::function<double(const std::vector<double>& sums)> value;
   bool higher_is_better = true;
+  // The same sums of rows that do not all count the same: weights [N] of samples or [N, T] of steps. Empty: it takes
+  // none.
+  std::function<Tensor(const Tensor& output, const Tensor& target, const Tensor& weights)> weighted = {};
 };
 Metric accuracy();
 Metric binary_accuracy();  // of logits against 0/1
