@@ -4,6 +4,7 @@
 #include "tensor/record.h"
 #include "varve/autodiff.h"
 #include "varve/indexing.h"
+#include "varve/linalg.h"
 #include "varve/ops.h"
 
 namespace varve::cli {
@@ -86,6 +87,14 @@ std::vector<Sample> step_samples() {
           {updates}};
 }
 
+std::vector<Sample> matrix_samples() {
+  const Tensor a = hole({4, 4}), b = hole({4, 2});
+  const auto [sign, log] = linalg::slogdet(a);
+  return {
+      {{linalg::cholesky(a), linalg::solve(a, b), linalg::triangular_solve(a, b), linalg::det(a), sign, log}, {a, b}},
+      {{linalg::qr(a).q, linalg::eigh(a).vectors, linalg::svd(a).u}, {a}}};
+}
+
 // Of two ranks: what one rank alone would leave out.
 std::vector<Sample> collective_samples() {
   const Attrs two = {{"ranks", 2}};
@@ -153,7 +162,7 @@ class Collector {
 
 std::unordered_map<const OpRecord*, ir::NodePtr> op_samples() {
   Collector collector;
-  for (const auto& samples : {shape_samples, layer_samples, step_samples, collective_samples})
+  for (const auto& samples : {shape_samples, layer_samples, step_samples, matrix_samples, collective_samples})
     for (const Sample& sample : samples()) collector.add(sample);
   collector.add_other_elementwise();
   return collector.take();

@@ -9,6 +9,7 @@
 #include "varve/interrupt.h"
 #include "varve/io.h"
 #include "varve/kernel.h"
+#include "varve/linalg.h"
 #include "varve/memory.h"
 #include "varve/nn.h"
 #include "varve/ops.h"

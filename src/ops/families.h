@@ -20,6 +20,7 @@ std::vector<const OpRecord*> shape_view_ops();  // part of shape_ops
 std::vector<const OpRecord*> index_ops();
 std::vector<const OpRecord*> scatter_ops();
 std::vector<const OpRecord*> matmul_ops();
+std::vector<const OpRecord*> linalg_ops();
 std::vector<const OpRecord*> conv_ops();
 std::vector<const OpRecord*> pool_ops();
 std::vector<const OpRecord*> norm_ops();

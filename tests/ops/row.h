@@ -151,6 +151,7 @@ std::vector<Row> random_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> collective_rows();
 std::vector<Row> compression_rows();
+std::vector<Row> linalg_rows();
 
 const std::vector<Row>& table();  // all of them
 

@@ -26,6 +26,7 @@ void add_column_claims(ClaimMap&);  // sums over leading axes
 void add_gelu_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);
 void add_compress_claims(ClaimMap&);
+void add_linalg_claims(ClaimMap&);
 void add_class_loss_claims(ClaimMap&);  // after those of products, which it goes before
 
 }  // namespace varve::cpu

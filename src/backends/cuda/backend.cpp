@@ -25,6 +25,7 @@ const ClaimMap& claim_map() {
     add_recurrent_claims(all);
     add_class_loss_claims(all);
     add_collective_claims(all);
+    add_linalg_claims(all);
     return all;
   }();
   return map;

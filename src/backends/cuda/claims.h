@@ -21,6 +21,7 @@ void add_attention_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);   // rnn, gru, lstm
 void add_class_loss_claims(ClaimMap&);  // the last product with its cross-entropy
 void add_collective_claims(ClaimMap&);  // what ranks exchange
+void add_linalg_claims(ClaimMap&);      // factorisations and systems of equations
 
 backend::Claim offer_group(const backend::Group& group);                 // generated: elementwise, with reductions
 backend::Claim offer_groups(const std::vector<backend::Group>& groups);  // independent ones in one launch

@@ -47,6 +47,7 @@ const KernelMap& kernels() {
     add_matmul_kernels(map);
     add_conv_kernels(map);
     add_pool_kernels(map);
+    add_linalg_kernels(map);
     return map;
   }();
   return all;

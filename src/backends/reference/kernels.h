@@ -51,6 +51,7 @@ void add_random_kernels(KernelMap&);
 void add_matmul_kernels(KernelMap&);
 void add_conv_kernels(KernelMap&);
 void add_pool_kernels(KernelMap&);
+void add_linalg_kernels(KernelMap&);
 
 const KernelMap& kernels();  // all of them, by operator name
 
