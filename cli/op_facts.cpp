@@ -59,6 +59,13 @@ std::string gradient_of(const OpRecord& op) {
   return op.elementwise() ? "formula" : op.decompose ? "decomposition" : "none";
 }
 
+std::string batching_of(const OpRecord& op) {
+  if (op.arity == 0) return "-";
+  if (!op.never_batched.empty()) return "refused";
+  if (op.batching) return "own";
+  return op.elementwise() ? "formula" : op.decompose ? "decomposition" : "none";
+}
+
 // Those that the shape rule accepts in place of f32.
 std::vector<DType> accepted_types(const OpRecord& op, const ir::Node& sample) {
   std::vector<DType> types;
@@ -84,7 +91,7 @@ std::vector<OpFacts> op_facts(const std::vector<const OpRecord*>& records) {
   for (const OpRecord* op : records) {
     const auto found = samples.find(op);
     const ir::Node* sample = found == samples.end() ? nullptr : found->second.get();
-    OpFacts facts{.record = op, .gradient = gradient_of(*op)};
+    OpFacts facts{.record = op, .gradient = gradient_of(*op), .batching = batching_of(*op)};
     if (op->elementwise()) facts.formula = expr::print(op->exprs[0]);
     if (sample) facts.types = accepted_types(*op, *sample);
     for (const std::string& name : runtime::backend_names()) {

@@ -14,6 +14,7 @@ struct OpFacts {
   const OpRecord* record = nullptr;
   std::string formula;                                    // of an elementwise operator
   std::string gradient;                                   // "formula", "own", "decomposition", "none"
+  std::string batching;                                   // by which vmap calls it: the same, or "refused"
   std::vector<DType> types;                               // that its floating input may have
   std::vector<std::pair<std::string, std::string>> runs;  // backend, how: see below
 };

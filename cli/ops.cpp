@@ -85,6 +85,7 @@ void print_json(const std::vector<OpFacts>& all) {
     row["inputs"] = op.arity < 0 ? nlohmann::ordered_json("any") : nlohmann::ordered_json(op.arity);
     row["differentiable"] = op.differentiable;
     row["gradient"] = facts.gradient;
+    row["vmap"] = facts.batching;
     row["elementwise"] = op.elementwise();
     if (op.elementwise()) row["formula"] = facts.formula;
     row["view"] = static_cast<bool>(op.view);
@@ -99,10 +100,10 @@ void print_json(const std::vector<OpFacts>& all) {
 
 void print_text(const std::vector<OpFacts>& all) {
   for (const std::string& family : families(all)) {
-    std::vector<std::vector<std::string>> rows = {{"", "inputs", "gradient", "types", "cpu", "reference", ""}};
+    std::vector<std::vector<std::string>> rows = {{"", "inputs", "gradient", "vmap", "types", "cpu", "reference", ""}};
     for (const OpFacts& facts : all)
       if (facts.record->family == family)
-        rows.push_back({facts.record->name, inputs_of(*facts.record), facts.gradient, types_of(facts),
+        rows.push_back({facts.record->name, inputs_of(*facts.record), facts.gradient, facts.batching, types_of(facts),
                         run_by(facts, "cpu"), run_by(facts, "reference"), facts.record->doc});
     std::cout << family << '\n' << aligned(rows, "  ") << '\n';
   }
@@ -114,6 +115,7 @@ constexpr const char* kPage = R"(# Operators
 This page is what `varve ops --markdown` prints; a test keeps it so. Functions of the public API that are not listed, such as `mean` or `stack`, are composed of these.
 
 - **gradient**: by the `formula` (symbolic derivative, or a better one the record gives), its `own` rule, or its `decomposition`; `none`: no gradient flows.
+- **vmap**: many calls as one, by the same; `refused`: by name, with a reason; `-`: it has no inputs.
 - **types**: of its floating inputs, as the shape rule accepts them; `floating` is f64, f32, f16, bf16. Numbers and mixed types are converted before.
 - **in place**: output→input that may share memory; `any`: an elementwise result may take any input of its type and shape.
 - **cpu**, **reference**: a `kernel` of its own; `fused`: computed with its neighbours from the formula; `decomposed` into other operators; `view`: no work, another look at the same memory; `loop`: its body is a program of its own; `input`: bound, not computed. On the CPU larger patterns (a product with its bias and activation, say) may be claimed whole.
@@ -123,14 +125,14 @@ void print_markdown(const std::vector<OpFacts>& all) {
   std::cout << kPage;
   for (const std::string& family : families(all)) {
     std::cout << "\n## " << family
-              << "\n\n| operator | | inputs | gradient | types | in place | cpu | reference "
-                 "|\n|---|---|---|---|---|---|---|---|\n";
+              << "\n\n| operator | | inputs | gradient | vmap | types | in place | cpu | reference "
+                 "|\n|---|---|---|---|---|---|---|---|---|\n";
     for (const OpFacts& facts : all) {
       const OpRecord& op = *facts.record;
       if (op.family != family) continue;
       std::cout << "| `" << op.name << "` | " << in_cell(op.doc) << " | " << inputs_of(op) << " | " << facts.gradient
-                << " | " << types_of(facts) << " | " << in_place_of(op) << " | " << run_by(facts, "cpu") << " | "
-                << run_by(facts, "reference") << " |\n";
+                << " | " << facts.batching << " | " << types_of(facts) << " | " << in_place_of(op) << " | "
+                << run_by(facts, "cpu") << " | " << run_by(facts, "reference") << " |\n";
     }
   }
 }

@@ -18,5 +18,6 @@
 #include "varve/tensor.h"
 #include "varve/train.h"
 #include "varve/train/run.h"
+#include "varve/transforms.h"
 #include "varve/version.h"
 #include "varve/zoo.h"

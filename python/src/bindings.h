@@ -63,6 +63,7 @@ void bind_ops(nb::module_& m);
 void bind_own(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_functions(nb::module_& m);
+void bind_transforms(nb::module_& m);
 void bind_nests(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_zoo(nb::module_& m);

@@ -39,6 +39,7 @@ NB_MODULE(_core, m) {
   bind_ops(m);
   bind_own(m);
   bind_functions(m);
+  bind_transforms(m);
   bind_nests(m);
   bind_io(m);
   export_names(m);

@@ -171,6 +171,24 @@ Decomposition decomposition(const std::string& name, nb::handle function) {
   };
 }
 
+// A function of inputs, which of them are batched, and how many examples there are; or the name of a ready rule.
+BatchingRule batching_rule(nb::handle rule) {
+  if (nb::isinstance<nb::str>(rule)) {
+    const std::string name = nb::cast<std::string>(rule);
+    if (name == "leading") return batch_leading;
+    if (name == "along_axis") return batch_along_axis;
+    if (name == "one_by_one") return batch_one_by_one;
+    throw nb::value_error(
+        ("define: batching is '" + name + "'; expected a function, or leading, along_axis or one_by_one").c_str());
+  }
+  return [f = Forever(rule)](const Batching& call) -> std::optional<Tensors> {
+    const nb::gil_scoped_acquire lock;
+    const nb::object result = f.get()(nb::cast(call.in), nb::cast(call.batched), call.size, **keywords(call.attrs));
+    if (result.is_none()) return std::nullopt;
+    return several<Tensor>(call.op.name, "what batching returns", result, "a tensor, or a list of them");
+  };
+}
+
 GradientRule gradient_rule(nb::handle function) {
   return [f = Forever(function)](const Vjp& v) {
     const nb::gil_scoped_acquire lock;
@@ -333,7 +351,7 @@ Call it with tensors, and with its fixed choices as keywords.
   m.def(
       "_define",
       [](const std::string& name, const std::string& doc, int arity, nb::object shape, nb::object decompose,
-         nb::object gradient, bool differentiable, bool pure) {
+         nb::object gradient, nb::object batching, bool differentiable, bool pure, bool random) {
         OpRecord record;
         record.name = name;
         record.doc = doc;
@@ -342,11 +360,14 @@ Call it with tensors, and with its fixed choices as keywords.
         record.shape = shape_rule(shape);
         if (!decompose.is_none()) record.decompose = decomposition(name, decompose);
         if (!gradient.is_none()) record.gradient = gradient_rule(gradient);
+        if (!batching.is_none()) record.batching = batching_rule(batching);
         record.differentiable = differentiable;
         record.pure = pure;
+        record.random = random;
         return define(std::move(record));
       },
-      "name"_a, "doc"_a, "arity"_a, "shape"_a, "decompose"_a.none(), "gradient"_a.none(), "differentiable"_a, "pure"_a);
+      "name"_a, "doc"_a, "arity"_a, "shape"_a, "decompose"_a.none(), "gradient"_a.none(), "batching"_a.none(),
+      "differentiable"_a, "pure"_a, "random"_a);
   m.def("_add_kernel", [](const OpDef& op, nb::object kernel, const std::string& device) {
     add_kernel(op, kernel_of(op.name(), kernel), device);
   });

@@ -49,6 +49,7 @@ RENAMED = {
     "varve::nn::Module::summarize": "nn.Module.summary",
     "varve::load_wav": "data.load_wav", "varve::decode_wav": "data.load_wav", "varve::save_wav": "data.save_wav",
     "varve::resample": "data.resample", "varve::log_mel": "data.log_mel",
+    "varve::jacobians": "jacobian", "varve::hessians": "hessian", "varve::Jvp": "jvp",
 }  # fmt: skip
 for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):
     RENAMED[f"varve::optim::{_name}"] = f"optim.{_name.capitalize()}"
@@ -82,6 +83,9 @@ REASONS = {
     "varve::data::batch_share": "a DataLoader reads its rank's share",
     "varve::Updated": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,
     "varve::Shape": "tuples", "varve::broadcast": "for shape rules in C++", "varve::normalize_axis": "for shape rules in C++",
+    "varve::VmapOptions": "arguments of vmap", "varve::Randomness": _LITERAL, "varve::Jvp": _FLAT,
+    "varve::JacobianMode": _LITERAL, "varve::Batching": _RULES, "varve::batch_leading": _RULES, "varve::batch_along_axis": _RULES,
+    "varve::batch_one_by_one": _RULES,
     "varve::Tensor::defined": "None is the tensor that is not there", "varve::Tensor::type": "dtype and shape",
     "varve::Tensor::value": "for the house", "varve::Tensor::node": "for the house", "varve::Tensor::index": "for the house",
     "varve::Operand": "a tensor or a number", "varve::Variable::rename": "modules name their variables", "varve::Variable::type": "dtype and shape",

@@ -7,7 +7,7 @@ from ._core import Expr, Operator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
-    from typing import Any, Callable, List, Optional
+    from typing import Any, Callable, List, Optional, Union
 
 __all__ = ["elementwise", "define", "add_kernel"]
 
@@ -71,18 +71,23 @@ def define(
     shape: Callable[..., Any],
     decompose: Optional[Callable[..., Any]] = None,
     gradient: Optional[Callable[..., Any]] = None,
+    batching: Optional[Union[str, Callable[..., Any]]] = None,
     kernel: Optional[Callable[..., Any]] = None,
     arity: Optional[int] = None,
     doc: str = "",
     differentiable: bool = True,
     pure: bool = True,
+    random: bool = False,
 ) -> Operator:
     """A general operator from its rules, which are Python functions. Its fixed choices are given to each as keywords.
 
     shape(*types, **options) returns the result's `vv.TensorType`, or a list of them. decompose(*tensors, **options)
     writes it in other operators; kernel(*arrays, **options) computes it with NumPy (see `add_kernel`): one of the two is
     needed. gradient(inputs, outputs, dys, **options) returns a gradient, or None, for each input; without it the
-    gradient is that of the decomposition. arity: the number of inputs, those of shape unless given; -1 is any.
+    gradient is that of the decomposition. batching(inputs, batched, size, **options) computes many calls as one, for
+    `vv.vmap`: inputs that are batched have a leading axis of that size, and so have all results; or it is "leading"
+    (leading axes are a batch already), "along_axis" or "one_by_one" (a loop). Without it the decomposition is mapped.
+    random: it draws numbers, and vmap lets each example draw its own. arity: the number of inputs, those of shape unless given; -1 is any.
 
     >>> scaled = vv.define("scaled", shape=lambda x, by: x, decompose=lambda x, by: x * by, arity=1)
     >>> scaled(vv.tensor([1.0, 2.0]), by=3.0).tolist()
@@ -91,10 +96,12 @@ def define(
     for what, rule in (("shape", shape), ("decompose", decompose), ("gradient", gradient), ("kernel", kernel)):
         if not callable(rule) and (rule is not None or what == "shape"):
             raise TypeError(f"define: {what} must be a function, got {rule!r} ({type(rule).__name__})")
+    if batching is not None and not isinstance(batching, str) and not callable(batching):
+        raise TypeError(f"define: batching must be a function or a name, got {batching!r} ({type(batching).__name__})")
     if decompose is None and kernel is None:
         raise ValueError(f"define: '{name}' has neither decompose nor kernel; one of them must compute it")
     count = _arity(shape, "define") if arity is None else arity
-    made = _core._define(name, doc, count, shape, decompose, gradient, differentiable, pure)
+    made = _core._define(name, doc, count, shape, decompose, gradient, batching, differentiable, pure, random)
     if kernel is not None:
         _core._add_kernel(made, kernel, "cpu")
     return made

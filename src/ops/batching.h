@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "varve/batching.h"
 #include "varve/ops.h"
 
 namespace varve {
@@ -57,10 +58,5 @@ std::int64_t behind(std::int64_t axis);  // an axis of one call, in the batched 
 Attrs with_axis_behind(Attrs attrs, const std::string& key = "axis");  // a number or a list of them
 Ints prefixed(const Ints& list, std::int64_t first);
 Ints shape_of_all(const Batching& call, const std::string& key);  // an attribute that is a shape, for all calls
-
-// Rules that many records share.
-std::optional<std::vector<Tensor>> batch_leading(const Batching& call);     // leading axes are a batch already
-std::optional<std::vector<Tensor>> batch_along_axis(const Batching& call);  // attribute axis counts from the front
-std::optional<std::vector<Tensor>> batch_one_by_one(const Batching& call);  // a loop: for what has no better way
 
 }  // namespace varve

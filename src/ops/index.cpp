@@ -216,19 +216,6 @@ std::optional<std::vector<Tensor>> batch_gather(const Batching& call) {
   return std::vector<Tensor>{axes_moved(taken, 1, 1 + axis, indices.rank() - 1)};
 }
 
-std::optional<std::vector<Tensor>> batch_scatter(const Batching& call) {
-  const std::vector<Tensor> in = all_batched(call);
-  const Tensor &x = in[0], &updates = in[2];
-  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank() - 1, "scatter_add");
-  if (!call.batched[1]) return std::vector<Tensor>{scatter_add(x, call.in[1], updates, axis + 1)};
-  const std::int64_t length = x.dim(axis + 1);
-  const Tensor added = scatter_add(joined_examples(x, axis), positions_of_all(in[1], call.size, length),
-                                   axes_moved(updates, 1 + axis, 1, in[1].rank() - 1), 0);
-  Ints sizes = added.shape().vec();
-  sizes[0] = length;
-  return std::vector<Tensor>{with_axis_at(reshape(added, Shape(prefixed(sizes, call.size))), 1, axis + 1)};
-}
-
 // A table of each example decomposes.
 std::optional<std::vector<Tensor>> batch_embedding(const Batching& call) {
   if (call.batched[0]) return std::nullopt;
@@ -254,7 +241,7 @@ const OpDef scatter_add_op = define({.name = "scatter_add",
                                      .gradient = scatter_vjp,
                                      .cost = adding_cost,
                                      .positions = along_axis,
-                                     .batching = batch_scatter,
+                                     .batching = indexing::batch_scatter,
                                      .in_place = {{0, 0}}});
 const OpDef take_op = define({.name = "take_along_axis",
                               .doc = "One element of x along an axis for each index.",
@@ -311,6 +298,23 @@ Attrs along(std::int64_t axis, const Tensor& x, const char* op) {
 }
 
 }  // namespace
+
+std::optional<std::vector<Tensor>> indexing::batch_scatter(const Batching& call) {
+  const std::vector<Tensor> in = all_batched(call);
+  const Tensor &x = in[0], &updates = in[2];
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank() - 1, call.op.name.c_str());
+  if (!call.batched[1]) return record(call.op, {x, call.in[1], updates}, with_axis_behind(call.attrs));
+  const std::int64_t length = x.dim(axis + 1);
+  Attrs attrs = call.attrs;
+  attrs.set("axis", 0);
+  const Tensor changed = record(call.op,
+                                {joined_examples(x, axis), positions_of_all(in[1], call.size, length),
+                                 axes_moved(updates, 1 + axis, 1, in[1].rank() - 1)},
+                                attrs)[0];
+  Ints sizes = changed.shape().vec();
+  sizes[0] = length;
+  return std::vector<Tensor>{with_axis_at(reshape(changed, Shape(prefixed(sizes, call.size))), 1, axis + 1)};
+}
 
 std::vector<const OpRecord*> index_ops() {
   return {&gather_op.record(),    &scatter_add_op.record(),    &take_op.record(),   &put_op.record(),

@@ -20,6 +20,8 @@ void check_along_axis(const Call& call);  // indices of x's shape but for the ax
 Positions positions(const Call& call, int input, std::int64_t size, int axis);
 Positions along_axis(const Call& call);
 Cost adding_cost(const Call& call, const std::vector<TensorType>& out);  // only what is touched moves
+// Of slices along an axis; with indices of each example, through one long axis of all of them.
+std::optional<std::vector<Tensor>> batch_scatter(const Batching& call);
 
 }  // namespace indexing
 

@@ -1,6 +1,7 @@
 // Writing at positions that are themselves tensors: the updates of one place are taken in their order, on every
 // backend.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/index.h"
 #include "tensor/record.h"
@@ -161,6 +162,7 @@ const OpDef scatter_op =
             .gradient = scatter_vjp,
             .cost = adding_cost,
             .positions = along_axis,
+            .batching = batch_scatter,
             .smooth = false,
             .in_place = {{0, 0}}});
 const OpDef put_op =
@@ -172,6 +174,7 @@ const OpDef put_op =
             .gradient = put_vjp,
             .cost = adding_cost,
             .positions = along_axis,
+            .batching = batch_along_axis,
             .smooth = false,
             .in_place = {{0, 0}}});
 

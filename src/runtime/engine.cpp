@@ -72,7 +72,8 @@ class Collector {
   static void check(const ir::Node& node) {
     if (node.op == &ir::input_op())
       throw Error(cat("a tensor of a traced function was kept (", node.attrs.text("name"), ", ", node.types[0].str(),
-                      ") and read after the trace ended. Return it from the function instead."));
+                      ") and read after the trace ended, or while the function was mapped by vmap. Return it from the "
+                      "function instead."));
   }
 
   void add_leaf(const ir::Value& value) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
 #include <utility>
 
 #include "base/text.h"
@@ -13,6 +14,7 @@ namespace varve {
 namespace {
 thread_local Trace* current_trace = nullptr;
 thread_local GradientScope* current_gradient = nullptr;
+thread_local MapScope* current_map = nullptr;
 thread_local std::vector<ir::NodePtr> kept;  // evaluated inside a gradient scope
 }  // namespace
 
@@ -91,6 +93,33 @@ struct VariableScopes {
   }
 };
 
+MapScope::MapScope(std::vector<ir::NodePtr> examples)
+    : examples_(std::move(examples)), outer_(std::exchange(current_map, this)) {}
+MapScope::~MapScope() { current_map = outer_; }
+
+bool MapScope::is_example(const ir::Node& node) const {
+  for (const MapScope* scope = this; scope; scope = scope->outer_)
+    for (const ir::NodePtr& example : scope->examples_)
+      if (example.get() == &node) return true;
+  return false;
+}
+
+void MapScope::check_assignment(const std::string& variable, const Tensor& value) {
+  if (!current_map) return;
+  std::vector<const ir::Node*> stack{value.node().get()};
+  std::unordered_set<const ir::Node*> seen;
+  while (!stack.empty()) {
+    const ir::Node* node = stack.back();
+    stack.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (current_map->is_example(*node))
+      throw Error(cat("vmap: variable '", variable,
+                      "' is assigned a value that differs from example to example. Return "
+                      "it from the mapped function instead; layers that keep statistics: call them for inference."));
+    for (const ir::Value& input : node->inputs) stack.push_back(input.node.get());
+  }
+}
+
 void keep_for_gradient(const ir::NodePtr& node) { kept.push_back(node); }
 
 void spoil(Variable::State& state, const std::string& why) {
@@ -151,6 +180,7 @@ void Variable::assign(const Tensor& value) {
   if (!state_) throw Error("an empty Variable was assigned. Give it a name and a first value.");
   if (value.type() != state_->type)
     throw Error(cat("variable '", state_->name, "': expected ", state_->type.str(), ", got ", value.type().str(), "."));
+  MapScope::check_assignment(state_->name, value);
   VariableScopes::assign(state_, value);
   if (state_->form) return Variable(state_->form->kept).assign(state_->form->part(value));
   if (Trace* trace = Trace::current(); trace && !state_->local) {

@@ -100,6 +100,21 @@ class GradientScope {
   GradientScope* outer_;
 };
 
+// While a function is recorded for one example that stands for all, variables take no value that depends on it.
+class MapScope {
+ public:
+  explicit MapScope(std::vector<ir::NodePtr> examples);
+  ~MapScope();
+  MapScope(const MapScope&) = delete;
+  MapScope& operator=(const MapScope&) = delete;
+  static void check_assignment(const std::string& variable, const Tensor& value);  // throws Error
+
+ private:
+  bool is_example(const ir::Node& node) const;
+  std::vector<ir::NodePtr> examples_;
+  MapScope* outer_;
+};
+
 // Nodes evaluated while a gradient is recorded keep their inputs until it is done.
 void keep_for_gradient(const ir::NodePtr& node);
 
