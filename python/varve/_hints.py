@@ -10,6 +10,7 @@ FUNCTIONS = {
     "rand": "varve.uniform(shape, seed=…)", "randn": "varve.normal(shape, seed=…)", "pow": "varve.power(x, y)",
     "unsqueeze": "varve.expand_dims(x, axis)", "float32": "varve.f32", "float16": "varve.f16", "bfloat16": "varve.bf16",
     "float64": "varve.f64", "int64": "varve.i64", "int32": "varve.i32", "uint8": "varve.u8", "jit": "varve.compile(function)",
+    "jacrev": "varve.jacobian(function, mode=\"reverse\")", "jacfwd": "varve.jacobian(function, mode=\"forward\")",
 }  # fmt: skip
 METHODS = {
     "backward": "varve.value_and_grad(function, variables): gradients are results", "grad": "varve.value_and_grad(function, variables)",
