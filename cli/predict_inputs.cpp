@@ -170,8 +170,17 @@ std::vector<std::int32_t> encoded(const data::Vocabulary& words, const std::stri
   return ids;
 }
 
+// A network that was trained with samples of their own lengths is given this one's, without padding.
+std::vector<std::int32_t> without_padding(std::vector<std::int32_t> ids) {
+  const auto first = std::find_if(ids.begin(), std::prev(ids.end()), [](std::int32_t id) { return id != 0; });
+  return {first, ids.end()};
+}
+
 void read_one_text(const train::TrainedModel& run, const std::string& name, const std::string& text, const Take& take) {
-  const Tensor one = tensor(encoded(*run.vocabulary, text, run.input[0]), {1, run.input[0]});
+  std::vector<std::int32_t> ids = encoded(*run.vocabulary, text, run.input[0]);
+  const auto lengths = run.config.data_options.find("lengths");
+  if (lengths != run.config.data_options.end() && lengths->second != 0) ids = without_padding(std::move(ids));
+  const Tensor one = tensor(ids, {1, std::ssize(ids)});
   // A language model, whose answers are words, may carry the state of as many texts as it was trained with.
   const bool answers_words = run.classes.size() == run.vocabulary->words().size();
   take({.names = {name}, .x = answers_words ? tile(one, {run.config.batch, 1}) : one, .one = true});

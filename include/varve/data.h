@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "varve/io.h"
+#include "varve/nn/mask.h"
 #include "varve/tensor.h"
 #include "varve/tensors.h"
 
@@ -40,6 +41,10 @@ class Source {
   virtual void read_fields(std::int64_t index, FieldMemory inputs, FieldMemory targets) const {
     read(index, inputs[0], targets[0]);
   }
+  // Of samples of different lengths: how many steps of x, along its first axis, are data; padding follows them. Targets
+  // of as many steps as x end with them.
+  virtual bool varies() const { return false; }
+  virtual std::int64_t length(std::int64_t /*index*/) const { return x().shape.rank() > 0 ? x().shape[0] : 0; }
 };
 
 // Samples of several inputs, or several targets, each with a name where it has one. x and y are the first of them.
@@ -183,14 +188,24 @@ class Dataset {  // a cheap handle
   // Of an integer target: how many there are, from info, or one more than the largest of them; and their names.
   std::int64_t classes(std::size_t target = 0) const;
   std::vector<std::string> class_names(std::size_t target = 0) const;  // empty when unknown
+  // The class of each sample, where the first target is one class number; Error otherwise. Reads all samples, once.
+  std::vector<std::int64_t> labels() const;
   std::int64_t streams() const;
-  bool fixed() const;  // every epoch sees the same samples: there are no transforms
+  bool fixed() const;                             // every epoch sees the same samples: there are no transforms
+  bool varies() const;                            // samples have lengths of their own, and padding behind
+  std::int64_t length(std::int64_t index) const;  // steps of this sample
+  bool has_weights() const;
+  double weight(std::int64_t index) const;  // what this sample counts in losses and metrics: 1 unless given
 
   // Done to every sample that is read, anew in each epoch: to its picture, or the input of that name.
   Dataset map(std::vector<Transform> transforms, const std::string& input = "") const;
   Dataset take(std::int64_t count) const;  // the first
   Dataset range(std::int64_t begin, std::int64_t end) const;
   Dataset subset(std::vector<std::int64_t> indices) const;
+  // Samples whose steps end at these lengths; what is behind is padding. A number for each sample.
+  Dataset with_lengths(const std::vector<std::int64_t>& lengths) const;
+  // What each sample counts in losses and metrics: 0 or more for each.
+  Dataset with_weights(const std::vector<double>& weights) const;
   // Numbered as these classes, matched by name; Error with both lists when one of its own is not among them.
   Dataset with_classes(const std::vector<std::string>& classes) const;
   // A share chosen by the seed, and the rest: auto [held_out, rest] = train.split(0.2, seed).
@@ -230,9 +245,6 @@ std::optional<std::pair<Tensor, Tensor>> whole(
 std::optional<std::pair<Tensors, Tensors>> whole_fields(
     const Dataset& dataset, const std::function<bool()>& go_on = [] { return true; });
 
-// The class of each sample, where targets are one class number each; Error otherwise. Reads all of them.
-std::vector<std::int64_t> class_labels(const Dataset& dataset);
-
 struct Splits {
   Dataset train, validation, test;  // validation only where the set has one of its own
 };
@@ -257,6 +269,7 @@ Splits cifar100(const FetchOptions& = {});
 struct ImdbOptions {
   std::int64_t words = 5000, length = 500;
   FetchOptions fetch = {};
+  bool lengths = false;  // reviews have their own, and padding is on the right; false: all have `length`, padded left
 };
 Splits imdb(const ImdbOptions& = {});  // i32 [length], 2 classes
 struct TextOptions {
@@ -320,7 +333,12 @@ struct Batch {
   Batch(Tensor x_, Tensor y_) : x(std::move(x_)), y(std::move(y_)) {}
   Batch(Tensors inputs, Tensors targets);
 
-  Tensor x, y;              // the first input and the first target
+  Tensor x, y;             // the first input and the first target
+  Tensor lengths;          // i32 [N]: steps of each sample's first input; undefined: all are data
+  Tensor weight;           // f32 [N]: what each sample counts; undefined: 1
+  nn::Mask mask() const {  // of the first input: model(batch.x, mode, batch.mask())
+    return lengths.defined() ? nn::Mask::of_lengths(lengths, x.dim(1)) : nn::Mask{};
+  }
   Tensors inputs() const;   // all of them, x first
   Tensors targets() const;  // y first
   std::int64_t samples() const { return x.defined() ? x.dim(0) : 0; }
@@ -328,7 +346,10 @@ struct Batch {
   // f of each tensor.
   template <class F>
   Batch map(F&& f) const {
-    return {inputs().map(f), targets().map(f)};
+    Batch mapped(inputs().map(f), targets().map(f));
+    if (lengths.defined()) mapped.lengths = f(lengths);
+    if (weight.defined()) mapped.weight = f(weight);
+    return mapped;
   }
 
   template <std::size_t I>
@@ -356,6 +377,11 @@ struct LoaderOptions {
   double mixup = 0;         // α; targets become f32 [B, classes]
   std::int64_t shards = 0;  // mixup mixes within these parts of a batch, not within a process's share of it; 0: it does
   int rank = 0, ranks = 0;  // this process's share of each batch; 0 ranks: its place in the job (distributed.h)
+  // Of samples of different lengths: batches of similar ones, each padded to one of so many lengths, which are chosen
+  // so that little is padded. 0: in the epoch's order, all padded to the longest there may be.
+  std::int64_t buckets = 0;
+  bool balanced = false;              // each class as often as any other; within one, in turn
+  std::vector<double> sampling = {};  // how likely each sample is drawn, again and again; empty: each comes once
 };
 
 // One epoch of batches, read ahead by worker threads; an Error of a worker is thrown by the loop that takes the batch.

@@ -69,6 +69,7 @@ Splits load_imdb(const std::string&, const Reader& reader, const Given& given) {
   ImdbOptions options = {.fetch = given.fetch};
   reader.read("words", options.words);
   reader.read("length", options.length);
+  reader.read("lengths", options.lengths);
   return imdb(options);
 }
 
@@ -85,6 +86,7 @@ Splits load_text_folder(const std::string& path, const Reader& reader, const Giv
   TextFolderOptions options = {.vocabulary = given.like.vocabulary};
   reader.read("words", options.words);
   reader.read("length", options.length);
+  reader.read("lengths", options.lengths);
   reader.read("test_share", options.test_share);
   return text_folder(path, options);
 }
@@ -148,7 +150,7 @@ const std::vector<Entry>& named() {
         .input = "500 words",
         .train = 25000,
         .test = 25000,
-        .options = {"words", "length"}},
+        .options = {"words", "length", "lengths"}},
        load_imdb},
       {{.name = "ptb",
         .doc = "Penn Treebank: the next word of newspaper text",
@@ -170,7 +172,7 @@ const std::vector<Entry>& kinds() {
        [](const std::string& path, const Reader& reader, const Given& given) {
          return characters(path, text_options(reader, given));
        }},
-      {{.name = "text", .options = {"words", "length", "test_share"}}, load_text_folder},
+      {{.name = "text", .options = {"words", "length", "lengths", "test_share"}}, load_text_folder},
       {{.name = "audio", .options = {"rate", "frames", "mels", "window", "step", "picture", "test_share"}},
        load_audio_folder},
       {{.name = "npz"}, [](const std::string& path, const Reader&, const Given&) { return npz(path); }},

@@ -14,10 +14,11 @@
 namespace varve::data {
 namespace {
 
-// The number of classes of each target of a source, found once for all views of it.
+// The classes of a source's targets, found once for all views of it.
 struct ClassCount {
   std::mutex guard;
   std::map<std::size_t, std::int64_t> found;  // by target
+  std::vector<std::int64_t> labels;           // of all samples, by the first target; empty: not asked for yet
 };
 
 bool is_picture(const TensorType& type) { return type.dtype == f32 && type.shape.rank() == 3; }
@@ -104,6 +105,9 @@ struct Dataset::View {
   std::vector<Mapped> transforms = {};
   std::vector<std::int32_t> relabel = {};  // the source's classes under other numbers; empty: as they are
   std::vector<std::int64_t> parts = {};    // samples of each rank, where they lie apart
+  // By the place in the source; null: as the source says, and 1.
+  std::shared_ptr<const std::vector<std::int64_t>> lengths = nullptr;
+  std::shared_ptr<const std::vector<double>> weights = nullptr;
 
   const TensorType& x() const { return inputs[0].type; }
   const TensorType& y() const { return targets[0].type; }
@@ -117,6 +121,13 @@ struct Dataset::View {
   }
 
   void transform(FieldMemory x, FieldMemory y, Random& random, std::vector<float>& scratch) const;
+
+  void check_one_each(const char* what, std::int64_t count) const {
+    check_unordered();
+    if (count != size())
+      throw Error(cat("data set \"", info->name, "\": ", count, " ", what, " for ", size(),
+                      " samples; expected one for each."));
+  }
 
   // These samples of the view; the caller has checked them. Where samples lie apart, a rank cannot know which of theirs
   // the others choose, unless all choose by a rule that says how many those are.
@@ -158,6 +169,62 @@ const Info& Dataset::info() const { return *view("info").info; }
 const Source& Dataset::source() const { return *view("source").source; }
 std::int64_t Dataset::streams() const { return view("streams").source->streams(); }
 bool Dataset::fixed() const { return view("fixed").transforms.empty(); }
+bool Dataset::varies() const { return view("varies").lengths || view_->source->varies(); }
+bool Dataset::has_weights() const { return view("has_weights").weights != nullptr; }
+
+std::int64_t Dataset::length(std::int64_t index) const {
+  const View& all = view("length");
+  check_index(*all.info, index, all.size());
+  const std::int64_t place = all.at(index);
+  return all.lengths ? (*all.lengths)[static_cast<std::size_t>(place)] : all.source->length(place);
+}
+
+double Dataset::weight(std::int64_t index) const {
+  const View& all = view("weight");
+  check_index(*all.info, index, all.size());
+  return all.weights ? (*all.weights)[static_cast<std::size_t>(all.at(index))] : 1;
+}
+
+namespace {
+
+// Values of a view's samples, by their place in the source.
+template <class T, class Place>
+std::shared_ptr<const std::vector<T>> by_place(const std::vector<T>& values, std::int64_t places, T otherwise,
+                                               const Place& place) {
+  auto all = std::make_shared<std::vector<T>>(static_cast<std::size_t>(places), otherwise);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    (*all)[static_cast<std::size_t>(place(static_cast<std::int64_t>(i)))] = values[i];
+  return all;
+}
+
+}  // namespace
+
+Dataset Dataset::with_lengths(const std::vector<std::int64_t>& lengths) const {
+  const View& all = view("with_lengths");
+  all.check_one_each("lengths", std::ssize(lengths));
+  const TensorType x = all.x();
+  if (x.shape.rank() == 0)
+    throw Error(cat("data set \"", all.info->name, "\": lengths are of samples [steps, ..], got ", x.str(), "."));
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    if (lengths[i] < 0 || lengths[i] > x.shape[0])
+      throw Error(cat("data set \"", all.info->name, "\": the length of sample ", i, " is ", lengths[i],
+                      "; expected 0 to ", x.shape[0], ", the steps of ", x.str(), "."));
+  auto changed = std::make_shared<View>(all);
+  changed->lengths = by_place(lengths, all.source->size(), x.shape[0], [&](std::int64_t i) { return all.at(i); });
+  return Dataset(std::shared_ptr<const View>(std::move(changed)));
+}
+
+Dataset Dataset::with_weights(const std::vector<double>& weights) const {
+  const View& all = view("with_weights");
+  all.check_one_each("weights", std::ssize(weights));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (!(weights[i] >= 0) || !std::isfinite(weights[i]))
+      throw Error(cat("data set \"", all.info->name, "\": the weight of sample ", i, " is ", weights[i],
+                      "; expected 0 or more."));
+  auto changed = std::make_shared<View>(all);
+  changed->weights = by_place(weights, all.source->size(), 1.0, [&](std::int64_t i) { return all.at(i); });
+  return Dataset(std::shared_ptr<const View>(std::move(changed)));
+}
 
 std::vector<std::string> Dataset::class_names(std::size_t target) const {
   const View& all = view("class_names");
@@ -202,6 +269,33 @@ std::size_t picture_of(const Info& info, const std::vector<Field>& inputs, const
 }
 
 }  // namespace
+
+std::vector<std::int64_t> Dataset::labels() const {
+  const View& all = view("labels");
+  const TensorType y = all.y();
+  if (!is_integer(y.dtype) || y.shape.rank() != 0)
+    throw Error(cat("data set \"", all.info->name, "\": targets are ", y.str(),
+                    "; expected one class number for each sample."));
+  const std::lock_guard lock(all.classes->guard);
+  std::vector<std::int64_t>& found = all.classes->labels;  // of the whole source
+  if (std::ssize(found) != all.source->size()) {
+    found.clear();
+    SampleMemory inputs(all.inputs), targets(all.targets);
+    for (std::int64_t i = 0; i < all.source->size(); ++i) {
+      all.source->read_fields(i, inputs.parts(), targets.parts());
+      found.push_back(integer_at(targets.parts()[0], y.dtype, 0));
+    }
+  }
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < all.size(); ++i) {
+    const std::int64_t label = found[static_cast<std::size_t>(all.at(i))];
+    if (!all.relabel.empty() && (label < 0 || label >= std::ssize(all.relabel)))
+      throw Error(cat("data set \"", all.info->name, "\": sample ", i, " is of class ", label, ", of ",
+                      all.relabel.size(), "."));
+    labels.push_back(all.relabel.empty() ? label : all.relabel[static_cast<std::size_t>(label)]);
+  }
+  return labels;
+}
 
 Dataset Dataset::map(std::vector<Transform> transforms, const std::string& input) const {
   const View& all = view("map");

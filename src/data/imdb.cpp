@@ -119,7 +119,8 @@ Reviews all_reviews(bool quiet) {
 
 class ReviewSource : public Source {
  public:
-  ReviewSource(ReviewPart part, std::int64_t words, std::int64_t length) : part_(std::move(part)), length_(length) {
+  ReviewSource(ReviewPart part, std::int64_t words, const ImdbOptions& options)
+      : part_(std::move(part)), length_(options.length), varies_(options.lengths) {
     for (std::int32_t& token : part_.tokens) {
       if (token >= words) token = kUnknown;
     }
@@ -129,18 +130,26 @@ class ReviewSource : public Source {
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
     const auto at = static_cast<std::size_t>(index);
-    const std::int64_t begin = at == 0 ? 0 : part_.ends[at - 1], end = part_.ends[at];
-    const std::int64_t count = std::min(end - begin, length_), padding = length_ - count;
+    const std::int64_t count = words_of(at), padding = length_ - count;
     constexpr std::int64_t kBytes = sizeof(std::int32_t);
-    std::memset(x, 0, static_cast<std::size_t>(padding * kBytes));
+    std::byte* const words = varies_ ? x : x + padding * kBytes;
+    std::memset(varies_ ? x + count * kBytes : x, 0, static_cast<std::size_t>(padding * kBytes));
     if (count > 0)
-      std::memcpy(x + padding * kBytes, part_.tokens.data() + end - count, static_cast<std::size_t>(count * kBytes));
+      std::memcpy(words, part_.tokens.data() + part_.ends[at] - count, static_cast<std::size_t>(count * kBytes));
     deliver_class(part_.labels[at], y);
+  }
+  bool varies() const override { return varies_; }
+  std::int64_t length(std::int64_t index) const override {
+    return varies_ ? words_of(static_cast<std::size_t>(index)) : length_;
   }
 
  private:
+  std::int64_t words_of(std::size_t at) const {
+    return std::min(part_.ends[at] - (at == 0 ? 0 : part_.ends[at - 1]), length_);
+  }
   ReviewPart part_;
   std::int64_t length_;
+  bool varies_;
 };
 
 }  // namespace
@@ -161,7 +170,7 @@ Splits imdb(const ImdbOptions& options) {
                        .classes = {"negative", "positive"},
                        .vocabulary = std::make_shared<const Vocabulary>(std::move(reviews.words))};
     const auto source = [&](ReviewPart& part) {
-      return std::make_shared<ReviewSource>(std::move(part), static_cast<std::int64_t>(words), options.length);
+      return std::make_shared<ReviewSource>(std::move(part), static_cast<std::int64_t>(words), options);
     };
     return {.train = Dataset(source(reviews.train), info), .test = Dataset(source(reviews.test), info)};
   } catch (const fs::filesystem_error& error) {

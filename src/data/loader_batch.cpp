@@ -2,19 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 #include "base/ranks.h"
 #include "base/text.h"
+#include "data/buckets.h"
 #include "data/dataset_target.h"
 #include "data/loader_mixup.h"
 #include "data/random_order.h"
+#include "data/sampling.h"
 
 namespace varve::data {
 namespace {
 
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
 constexpr int kMostRanks = 1 << 20;
+constexpr std::int64_t kMostBuckets = 256;
 constexpr int kIndexBits = 40;  // of a batch's index within a random stream: above them, the shard
 
 void check(const LoaderOptions& options) {
@@ -38,6 +44,20 @@ void check_streams(const Dataset& dataset, const LoaderOptions& options) {
     throw Error(cat("loader: \"", dataset.info().name, "\" is cut into ", streams,
                     " streams, and a batch takes one window of each: expected batch ", streams, ", got ", options.batch,
                     ". Give the data set as many streams, or use that batch."));
+}
+
+const std::vector<double>& checked_sampling(const Dataset& dataset, const std::vector<double>& weights) {
+  if (std::ssize(weights) != dataset.size())
+    throw Error(
+        cat("loader: ", weights.size(), " sampling weights for ", dataset.size(), " samples; expected one for each."));
+  double total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0) || !std::isfinite(weights[i]))
+      throw Error(cat("loader: the sampling weight of sample ", i, " is ", weights[i], "; expected 0 or more."));
+    total += weights[i];
+  }
+  if (!(total > 0) && !weights.empty()) throw Error("loader: all sampling weights are 0.");
+  return weights;
 }
 
 void check_mixup(const Dataset& dataset) {
@@ -87,9 +107,8 @@ BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
     check_mixup(dataset_);
     classes_ = dataset_.classes();
   }
-  if (options.shuffle && dataset_.streams() == 0)
-    order_ = permutation(dataset_.size(), Random(static_cast<std::uint64_t>(options.seed),
-                                                 static_cast<std::uint64_t>(options.epoch), kOrderStream));
+  choose_order();
+  choose_steps();
   std::int64_t share = 1;
   for (std::int64_t index = 0; index < batches_; ++index)
     share = std::max(share, rows_of(index).end - rows_of(index).begin);
@@ -99,6 +118,62 @@ BatchReader::BatchReader(Dataset dataset, const LoaderOptions& given)
     const TensorType type = classes_ > 0 ? TensorType{f32, {share, classes_}} : rows_of_type(field.type, share);
     target_pools_.push_back(std::make_shared<Pool>(type.bytes()));
   }
+}
+
+void BatchReader::choose_order() {
+  const LoaderOptions& options = options_;
+  const auto random = [&](std::uint64_t stream) {
+    return Random(static_cast<std::uint64_t>(options.seed), static_cast<std::uint64_t>(options.epoch), stream);
+  };
+  const bool drawn = options.balanced || !options.sampling.empty();
+  if (drawn && (!options.shuffle || dataset_.streams() > 0))
+    throw Error(
+        "loader: samples that are drawn by class or by weight have no order of their own: expected shuffle, and "
+        "no text in streams.");
+  if (options.balanced && !options.sampling.empty())
+    throw Error("loader: balanced says how often samples are drawn, and sampling as well; expected one of them.");
+  if (options.balanced)
+    order_ = balanced_order(dataset_.labels(), random(kOrderStream), random(kAmongStream));
+  else if (!options.sampling.empty())
+    order_ = weighted_order(checked_sampling(dataset_, options.sampling), random(kOrderStream));
+  else if (options.shuffle && dataset_.streams() == 0)
+    order_ = permutation(dataset_.size(), random(kOrderStream));
+}
+
+// What batches are padded to. All processes choose alike: each knows the whole order.
+void BatchReader::choose_steps() {
+  if (options_.buckets < 0 || options_.buckets > kMostBuckets)
+    throw Error(cat("loader: expected 0 (none) to ", kMostBuckets, " buckets, got ", options_.buckets, "."));
+  if (!dataset_.varies()) {
+    if (options_.buckets > 0)
+      throw Error(cat("loader: buckets are of samples of different lengths, and those of \"", dataset_.info().name,
+                      "\" all have one. Load it with lengths, or give them with_lengths()."));
+    return;
+  }
+  if (options_.mixup > 0) throw Error("loader: mixup blends samples of one length, and these have their own.");
+  for (std::int64_t i = 0; i < dataset_.size(); ++i) lengths_.push_back(dataset_.length(i));
+  if (options_.buckets == 0 || lengths_.empty()) return;
+  if (!dataset_.parts().empty())
+    throw Error("loader: buckets need an order that all processes know, and these samples lie apart on ranks.");
+  if (order_.empty()) {
+    order_.resize(lengths_.size());
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  }
+  Bucketed bucketed = in_buckets(order_, lengths_, bucket_lengths(lengths_, options_.buckets), options_.batch);
+  order_ = std::move(bucketed.order);
+  steps_ = std::move(bucketed.steps);
+}
+
+void BatchReader::add_lengths_and_weights(Batch& batch, Rows rows) const {
+  std::vector<std::int32_t> lengths;
+  std::vector<float> weights;
+  for (std::int64_t place = rows.begin; place < rows.end; ++place) {
+    const std::int64_t sample = sample_at(place);
+    if (!lengths_.empty()) lengths.push_back(static_cast<std::int32_t>(lengths_[static_cast<std::size_t>(sample)]));
+    if (dataset_.has_weights()) weights.push_back(static_cast<float>(dataset_.weight(sample)));
+  }
+  if (!lengths_.empty()) batch.lengths = tensor(lengths);
+  if (dataset_.has_weights()) batch.weight = tensor(weights);
 }
 
 BatchReader::~BatchReader() {
@@ -139,18 +214,31 @@ std::int64_t BatchReader::sample_at(std::int64_t place) const {
 
 namespace {
 
-// The fields of a batch, filled row by row.
+// The fields of a batch, filled row by row; those that `cut` names are cut to fewer steps.
 class FieldRows {
  public:
-  FieldRows(const std::vector<Field>& fields, const std::vector<std::shared_ptr<Pool>>& pools) : fields_(fields) {
-    for (const auto& pool : pools) {
-      memory_.push_back(pool->take());
-      row_.push_back(memory_.back().data());
+  using Cut = std::function<bool(std::size_t field)>;
+  FieldRows(std::vector<Field> fields, const std::vector<std::shared_ptr<Pool>>& pools, std::int64_t steps,
+            const Cut& cut)
+      : fields_(std::move(fields)), whole_(fields_.size()) {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      memory_.push_back(pools[i]->take());
+      to_.push_back(memory_.back().data());
+      row_.push_back(to_.back());
+      if (!cut(i) || steps == fields_[i].type.shape[0]) continue;
+      whole_[i].resize(fields_[i].type.bytes());
+      row_[i] = whole_[i].data();
+      fields_[i].type.shape = with_steps(fields_[i].type.shape, steps);
     }
   }
   FieldMemory row() const { return row_; }
   void next() {
-    for (std::size_t i = 0; i < row_.size(); ++i) row_[i] += fields_[i].type.bytes();
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const std::size_t bytes = fields_[i].type.bytes();
+      if (!whole_[i].empty()) std::memcpy(to_[i], row_[i], bytes);
+      to_[i] += bytes;
+      if (whole_[i].empty()) row_[i] = to_[i];
+    }
   }
   Tensors tensors(std::int64_t rows) && {
     Tensors all;
@@ -160,9 +248,15 @@ class FieldRows {
   }
 
  private:
-  const std::vector<Field>& fields_;
+  static Shape with_steps(const Shape& shape, std::int64_t steps) {
+    std::vector<std::int64_t> sizes = shape.vec();
+    sizes[0] = steps;
+    return Shape(sizes);
+  }
+  std::vector<Field> fields_;
   std::vector<Pool::Lease> memory_;
-  std::vector<std::byte*> row_;
+  std::vector<std::vector<std::byte>> whole_;  // a row before it is cut; empty: it is not
+  std::vector<std::byte*> to_, row_;           // where the next row of the batch is, and where it is read to
 };
 
 }  // namespace
@@ -170,14 +264,24 @@ class FieldRows {
 Batch BatchReader::read(std::int64_t index, ReadScratch& scratch, const std::atomic<bool>& stop) const {
   const Rows rows = rows_of(index);
   if (options_.mixup > 0) return read_mixed(index, rows, scratch, stop);
-  FieldRows inputs(dataset_.inputs(), input_pools_), targets(dataset_.targets(), target_pools_);
+  const Shape sample = dataset_.x().shape;
+  const std::int64_t all_steps = sample.rank() > 0 ? sample[0] : 0;
+  const std::int64_t steps = steps_.empty() ? all_steps : steps_[static_cast<std::size_t>(index)];
+  FieldRows inputs(dataset_.inputs(), input_pools_, steps,
+                   [&](std::size_t field) { return !steps_.empty() && field == 0; });
+  FieldRows targets(dataset_.targets(), target_pools_, steps, [&](std::size_t field) {
+    const Shape& shape = dataset_.targets()[field].type.shape;
+    return !steps_.empty() && shape.rank() > 0 && shape[0] == all_steps;
+  });
   for (std::int64_t place = rows.begin; place < rows.end; ++place, inputs.next(), targets.next()) {
     if (stop.load(std::memory_order_relaxed)) return {};
     dataset_.read(sample_at(place), static_cast<std::uint64_t>(options_.seed),
                   static_cast<std::uint64_t>(options_.epoch), inputs.row(), targets.row(), scratch.sample);
   }
   const std::int64_t count = rows.end - rows.begin;
-  return {std::move(inputs).tensors(count), std::move(targets).tensors(count)};
+  Batch batch(std::move(inputs).tensors(count), std::move(targets).tensors(count));
+  if (!lengths_.empty() || dataset_.has_weights()) add_lengths_and_weights(batch, rows);
+  return batch;
 }
 
 // Of each of this process's samples one of its share, or of the same shard, by its place in the share.

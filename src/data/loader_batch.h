@@ -34,14 +34,19 @@ class BatchReader {
     std::int64_t begin, end;
   };
   Rows rows_of(std::int64_t index) const;
+  void choose_order();
+  void choose_steps();
+  void add_lengths_and_weights(Batch& batch, Rows rows) const;
   Batch read_mixed(std::int64_t index, Rows rows, ReadScratch& scratch, const std::atomic<bool>& stop) const;
   std::vector<std::int64_t> partners(std::int64_t index, const Random& random) const;
   std::int64_t sample_at(std::int64_t place) const;
 
   Dataset dataset_;
   LoaderOptions options_;
-  std::int64_t batches_ = 0, classes_ = 0;                         // classes: for mixup
-  std::vector<std::int64_t> order_;                                // empty: as they are
+  std::int64_t batches_ = 0, classes_ = 0;  // classes: for mixup
+  std::vector<std::int64_t> order_;         // empty: as they are
+  std::vector<std::int64_t> lengths_;       // of all samples; empty: they have no lengths of their own
+  std::vector<std::int64_t> steps_;         // of each batch; empty: of the samples' type
   std::vector<std::shared_ptr<Pool>> input_pools_, target_pools_;  // one for each field
 };
 

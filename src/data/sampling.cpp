@@ -4,32 +4,9 @@
 #include <map>
 #include <numeric>
 
-#include "base/text.h"
-#include "data/dataset_target.h"
 #include "data/random_order.h"
 
 namespace varve::data {
-
-std::vector<std::int64_t> class_labels(const Dataset& dataset) {
-  const TensorType y = dataset.y();
-  if (!is_integer(y.dtype) || y.shape.rank() != 0)
-    throw Error(cat("data set \"", dataset.info().name, "\": targets are ", y.str(),
-                    "; expected one class number for each sample."));
-  std::vector<std::vector<std::byte>> memory;  // of every field of a sample
-  std::vector<std::byte*> inputs, targets;
-  const auto add = [&](const std::vector<Field>& fields, std::vector<std::byte*>& places) {
-    for (const Field& field : fields) places.push_back(memory.emplace_back(field.type.bytes()).data());
-  };
-  add(dataset.inputs(), inputs);
-  add(dataset.targets(), targets);
-  std::vector<float> scratch;
-  std::vector<std::int64_t> labels;
-  for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    dataset.read(i, 0, 0, inputs, targets, scratch);
-    labels.push_back(integer_at(targets[0], y.dtype, 0));
-  }
-  return labels;
-}
 
 std::vector<std::int64_t> weighted_order(const std::vector<double>& weights, Random random) {
   std::vector<double> ends(weights.size());

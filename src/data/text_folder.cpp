@@ -47,20 +47,23 @@ namespace {
 
 class TextSource : public Source {
  public:
-  TextSource(TextRows rows, std::vector<std::int32_t> labels, std::int64_t length)
-      : rows_(std::move(rows)), labels_(std::move(labels)), length_(length) {}
+  TextSource(TextRows rows, std::vector<std::int32_t> labels, const TextFolderOptions& options)
+      : rows_(std::move(rows)), labels_(std::move(labels)), length_(options.length), varies_(options.lengths) {}
   std::int64_t size() const override { return std::ssize(labels_); }
   TensorType x() const override { return {i32, {length_}}; }
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
-    rows_.deliver(index, length_, x);
+    rows_.deliver(index, length_, varies_, x);
     deliver_class(labels_[static_cast<std::size_t>(index)], y);
   }
+  bool varies() const override { return varies_; }
+  std::int64_t length(std::int64_t index) const override { return varies_ ? rows_.length(index, length_) : length_; }
 
  private:
   TextRows rows_;
   std::vector<std::int32_t> labels_;
   std::int64_t length_;
+  bool varies_;
 };
 
 // The samples of one folder, their words as they were met.
@@ -106,7 +109,7 @@ class TextFolder {
     counter_.number(*vocabulary_, texts.rows);
     const Info info = {
         .name = found_.name, .classes = found_.classes, .vocabulary = vocabulary_, .skipped = files.skipped};
-    return Dataset(std::make_shared<TextSource>(std::move(texts.rows), std::move(texts.labels), options_.length), info);
+    return Dataset(std::make_shared<TextSource>(std::move(texts.rows), std::move(texts.labels), options_), info);
   }
 
   ClassFolders found_;
@@ -117,14 +120,17 @@ class TextFolder {
 
 }  // namespace
 
-void TextRows::deliver(std::int64_t index, std::int64_t length, std::byte* to) const {
+std::int64_t TextRows::length(std::int64_t index, std::int64_t most) const {
   const auto at = static_cast<std::size_t>(index);
-  const std::int64_t begin = at == 0 ? 0 : ends[at - 1], end = ends[at];
-  const std::int64_t count = std::min(end - begin, length), padding = length - count;
+  return std::min(ends[at] - (at == 0 ? 0 : ends[at - 1]), most);
+}
+
+void TextRows::deliver(std::int64_t index, std::int64_t most, bool right, std::byte* to) const {
+  const std::int64_t end = ends[static_cast<std::size_t>(index)], count = length(index, most), padding = most - count;
   constexpr std::int64_t kBytes = sizeof(std::int32_t);
-  std::memset(to, 0, static_cast<std::size_t>(padding * kBytes));
-  if (count > 0)
-    std::memcpy(to + padding * kBytes, tokens.data() + end - count, static_cast<std::size_t>(count * kBytes));
+  std::byte* const words = right ? to : to + padding * kBytes;
+  std::memset(right ? to + count * kBytes : to, 0, static_cast<std::size_t>(padding * kBytes));
+  if (count > 0) std::memcpy(words, tokens.data() + end - count, static_cast<std::size_t>(count * kBytes));
 }
 
 void check_words(const char* who, std::int64_t words, std::int64_t length) {

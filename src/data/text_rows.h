@@ -14,8 +14,9 @@ namespace varve::data {
 struct TextRows {
   std::vector<std::int32_t> tokens;  // of all texts, one after another
   std::vector<std::int64_t> ends;    // where each ends in tokens
-  // The last `length` ids of a row, padded with 0 on the left.
-  void deliver(std::int64_t index, std::int64_t length, std::byte* to) const;
+  // The last `most` ids of a row, padded with 0 on the left, or on the right.
+  void deliver(std::int64_t index, std::int64_t most, bool right, std::byte* to) const;
+  std::int64_t length(std::int64_t index, std::int64_t most) const;  // of a row, cut to the most
 };
 
 // Gives words numbers as they come; in the end those of a vocabulary.

@@ -107,7 +107,7 @@ Loss cross_entropy_with(const CrossEntropyLoss& options) {
 std::vector<double> balanced_class_weights(const data::Dataset& dataset) {
   const std::int64_t classes = dataset.classes();
   std::vector<double> counts(static_cast<std::size_t>(classes), 0.0);
-  for (const std::int64_t label : data::class_labels(dataset)) counts[static_cast<std::size_t>(label)] += 1;
+  for (const std::int64_t label : dataset.labels()) counts[static_cast<std::size_t>(label)] += 1;
   const auto samples = static_cast<double>(dataset.size());
   for (double& count : counts) count = count > 0 ? samples / (static_cast<double>(classes) * count) : 0;
   return counts;

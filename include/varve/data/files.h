@@ -21,6 +21,7 @@ struct TextFolderOptions {
   std::int64_t length = 200;                               // of a sample: the last so many words, padded on the left
   double test_share = 0.1;                                 // when there are no train/ and test/ (or val/) folders
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // null: of the training part
+  bool lengths = false;  // texts have their own, and padding is on the right; false: all have `length`, padded left
 };
 // path/class/*.txt: i32 [length]. Other files are listed in info().skipped.
 Splits text_folder(const std::string& path, const TextFolderOptions& = {});
