@@ -26,6 +26,11 @@ struct Loss {
   std::string name;
   std::function<Tensor(const Tensor& output, const Tensor& target)> function;  // mean over the batch
   bool of_input = false;  // the target is the input itself: an autoencoder's
+  // Of a network of several outputs: the losses of each, which losses() makes, or one of all of them at once.
+  std::string of_output = {};  // of a part: which output, by its name or its place, "0"
+  double weight = 1;           // of a part, in their sum
+  std::vector<Loss> parts = {};
+  std::function<Tensor(const Tensors& outputs, const Tensors& targets)> of_all = {};
   // Of each row, before the mean, [N] or [N, T]: what weights of samples or steps are applied to. Empty: it takes none.
   std::function<Tensor(const Tensor& output, const Tensor& target)> each = {};
   // What each row counts by its target, as class weights say. Empty: 1.
@@ -51,6 +56,13 @@ Loss cross_entropy_with(const CrossEntropyLoss& options);
 // What makes each class of the data count as much as any other: samples / (classes · samples of it). Reads all targets.
 std::vector<double> balanced_class_weights(const data::Dataset& dataset);
 Loss loss_by_name(const std::string& name);
+// The sum of a loss for each output: losses({{"digit", cross_entropy}, {"size", mse}}, {{"size", 0.1}}). Weights that
+// are left out are 1. Outputs meet targets by name where both have names, else by place; one without a loss is not
+// trained.
+Loss losses(const std::vector<std::pair<std::string, Loss>>& of_outputs,
+            const std::map<std::string, double>& weights = {});
+// Of all outputs and targets at once.
+Loss joint_loss(const std::string& name, std::function<Tensor(const Tensors& outputs, const Tensors& targets)> f);
 
 // ---- what a run has done
 
@@ -181,6 +193,9 @@ struct PredictOptions {
 };
 Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& = {});  // outputs, in order
 Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& = {});               // rows of x
+// Of several inputs or outputs.
+Tensors predict_all(nn::Module& model, const data::Dataset& dataset, const PredictOptions& = {});
+Tensors predict_all(nn::Module& model, const Tensors& x, const PredictOptions& = {});
 
 // ---- the rate finder
 

@@ -44,8 +44,10 @@ void check_unit_interval(const std::vector<float>& values, const std::string& wh
 
 }  // namespace
 
-void check_targets(const Loss& loss, const data::Dataset& dataset) {
-  const TensorType y = dataset.y();
+namespace {
+
+void check_target(const Loss& loss, const data::Dataset& dataset, std::size_t target) {
+  const TensorType y = dataset.targets().at(target).type;
   const bool classes = one_of(loss.name, {"cross_entropy", "smoothed_cross_entropy"}) && is_floating(y.dtype);
   const bool binary = loss.name == "binary_cross_entropy";
   if (loss.of_input || (!classes && !binary) || y.shape.numel() == 0) return;
@@ -55,7 +57,7 @@ void check_targets(const Loss& loss, const data::Dataset& dataset) {
         ", are one number each, and neither classes nor probabilities of classes. A regression takes the loss " +
         "mse (or mae, huber); 0 or 1 takes binary_cross_entropy.");
   for (std::int64_t i = 0; i < std::min(dataset.size(), kSamples); ++i) {
-    const std::vector<float> values = dataset.at(i).second.to(f32).to_vector<float>();
+    const std::vector<float> values = dataset.sample(i).second[target].to(f32).to_vector<float>();
     if (binary)
       check_unit_interval(values, sample_name(dataset, i));
     else
@@ -63,25 +65,67 @@ void check_targets(const Loss& loss, const data::Dataset& dataset) {
   }
 }
 
-void check_outputs(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
-                   const std::vector<Metric>& metrics, std::int64_t batch) {
-  const auto batch_of = [&](const TensorType& sample) {
-    Shape shape = {dataset.streams() > 0 ? dataset.streams() : batch};
-    for (const std::int64_t size : sample.shape) shape.push_back(size);
-    return zeros(shape, sample.dtype);
+}  // namespace
+
+void check_targets(const Loss& loss, const data::Dataset& dataset) {
+  if (loss.function && dataset.targets().size() == 1) check_target(loss, dataset, 0);
+}
+
+namespace {
+
+// As many outputs as the target has classes.
+void check_classes(const Tensor& output, const data::Dataset& dataset, const Objective::Term& term) {
+  const TensorType& y = dataset.targets()[term.target].type;
+  if (!one_of(term.loss.name, {"cross_entropy", "smoothed_cross_entropy"}) || !is_integer(y.dtype) ||
+      output.rank() == 0)
+    return;
+  const std::int64_t given = output.dim(-1), classes = dataset.classes(term.target);
+  const bool named = !dataset.class_names(term.target).empty() && y.shape.rank() == 0;
+  if (given < classes || (named && given != classes))
+    throw Error("the network gives " + std::to_string(given) + " outputs" +
+                (term.name.empty() ? "" : " as '" + term.name + "'") + ", but " + dataset.info().name + " has " +
+                std::to_string(classes) + " classes: the last layer must have as many.");
+}
+
+// A batch of nothing, for shapes.
+data::Batch empty_batch(const data::Dataset& dataset, std::int64_t batch) {
+  const std::int64_t rows = dataset.streams() > 0 ? dataset.streams() : batch;
+  const auto all = [&](const std::vector<Field>& fields) {
+    Tensors made;
+    for (const auto& [name, type] : fields) {
+      Shape shape = {rows};
+      for (const std::int64_t size : type.shape) shape.push_back(size);
+      made.add(name, zeros(shape, type.dtype));
+    }
+    return made;
   };
-  const Tensor x = batch_of(dataset.x()), target = loss.of_input ? x : batch_of(dataset.y());
-  const Tensor output = model(x);  // for its shape, never computed
-  if (one_of(loss.name, {"cross_entropy", "smoothed_cross_entropy"}) && is_integer(dataset.y().dtype) &&
-      output.rank() > 0) {
-    const std::int64_t given = output.dim(-1), classes = dataset.classes();
-    const bool named = !dataset.info().classes.empty() && dataset.y().shape.rank() == 0;
-    if (given < classes || (named && given != classes))
-      throw Error("the network gives " + std::to_string(given) + " outputs, but " + dataset.info().name + " has " +
-                  std::to_string(classes) + " classes: the last layer must have as many.");
-  }
-  measure(output, loss(output, target), target, metrics, {});
+  return {all(dataset.inputs()), all(dataset.targets())};
+}
+
+void check_shapes(const Tensors& outputs, const data::Batch& batch, const data::Dataset& dataset,
+                  const Objective& objective) {
+  for (const Objective::Term& term : objective.terms()) check_classes(outputs[term.output], dataset, term);
+  objective.measure(outputs, objective.loss(outputs, batch), batch);
+}
+
+}  // namespace
+
+void check_outputs(nn::Module& model, const data::Dataset& dataset, const Objective& objective, std::int64_t batch) {
+  const data::Batch samples = empty_batch(dataset, batch);
+  check_shapes(model(samples.inputs()), samples, dataset, objective);  // for shapes, never computed
   model.reset_state();
+}
+
+Objective objective_of(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
+                       const std::vector<Metric>& metrics, std::int64_t batch) {
+  const data::Batch samples = empty_batch(dataset, batch);
+  const Tensors outputs = model(samples.inputs());
+  Objective objective(loss, metrics, outputs.fields(), dataset);
+  if (!loss.function)
+    for (const Objective::Term& term : objective.terms()) check_target(term.loss, dataset, term.target);
+  check_shapes(outputs, samples, dataset, objective);
+  model.reset_state();
+  return objective;
 }
 
 }  // namespace varve::train

@@ -15,25 +15,6 @@
 #include "varve/ops.h"
 
 namespace varve::train {
-namespace {
-
-const Tensor& target_of(const Loss& loss, const Tensor& x, const Tensor& y) { return loss.of_input ? x : y; }
-
-}  // namespace
-
-TargetUnit unit_of(const data::Dataset& dataset, const Loss& loss) {
-  const auto& table = dataset.info().table;
-  if (!table || !table->regression() || loss.of_input) return {};
-  return {table->target.mean, table->target.deviation};
-}
-
-std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tensor& target,
-                            const std::vector<Metric>& metrics, const TargetUnit& unit) {
-  std::vector<Tensor> measured = {cast(loss, f32)};
-  for (const Metric& metric : metrics) measured.push_back(metric.sums(unit(output), unit(target)));
-  return measured;
-}
-
 void Totals::add(std::vector<Tensor> measured, std::int64_t samples) {
   constexpr std::size_t kMostWaiting = 3;  // enough to keep a device busy
   waiting_.push_back({std::move(measured), samples});
@@ -155,12 +136,12 @@ void Totals::restore(const std::vector<double>& flat, double samples) {
 
 bool has_matrix(const data::Dataset& dataset) {
   constexpr std::int64_t kMost = 100;  // a larger one is neither read nor worth its time
-  return dataset.defined() && is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0 &&
-         dataset.classes() <= kMost;
+  return dataset.defined() && dataset.targets().size() == 1 && is_integer(dataset.y().dtype) &&
+         dataset.y().shape.rank() == 0 && dataset.classes() <= kMost;
 }
 
 void build_for(nn::Module& model, const data::Dataset& dataset, std::int64_t batch, std::int64_t seed) {
-  if (!model.built()) model.build(dataset.x().shape, {.dtype = dataset.x().dtype, .seed = seed, .batch = batch});
+  if (!model.built()) model.build_all(dataset.inputs(), {.dtype = dataset.x().dtype, .seed = seed, .batch = batch});
 }
 
 Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOptions options, bool often)
@@ -173,8 +154,9 @@ Evaluator::Evaluator(nn::Module& model, const data::Dataset& dataset, EvaluateOp
   options_.batch = std::max<std::int64_t>(options_.batch, std::max<std::int64_t>(options_.shards, distributed::size()));
   check_shards("evaluate", options_.shards, options_.batch, dataset_);
   build_for(model_, dataset_, options_.batch, 0);
-  if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, dataset_.y());
-  if (options_.confusion) options_.metrics.push_back(confusion(dataset_.classes()));
+  objective_ =
+      objective_of(model_, dataset_, options_.loss, options_.metrics, std::min(options_.batch, dataset_.total()));
+  if (options_.confusion) objective_->add(confusion(dataset_.classes()));
 }
 
 void Evaluator::prepare(const std::function<bool()>& go_on) {
@@ -185,12 +167,10 @@ void Evaluator::prepare(const std::function<bool()>& go_on) {
 
 void Evaluator::make_program() {
   program_.emplace(
-      [this](const Tensor& x, const Tensor& y) {
+      [this](const data::Batch& batch) {
         const nn::Precision precision(options_.precision.dtype);
-        const Tensor output = model_(x, Mode::infer);
-        const Tensor target = target_of(options_.loss, x, y);
-        return measure(output, options_.loss(output, target), target, options_.metrics,
-                       unit_of(dataset_, options_.loss));
+        const Tensors outputs = model_(batch.inputs(), Mode::infer);
+        return objective_->measure(outputs, objective_->loss(outputs, batch), batch);
       },
       held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
 }
@@ -205,7 +185,7 @@ void Evaluator::begin(const std::function<bool()>& go_on) {
   if (!held_) return;
   data::Loader batches = loader();
   data::Batch batch;
-  if (batches.next(batch)) program_->peak_bytes(batch.x, batch.y);  // plans it
+  if (batches.next(batch)) program_->peak_bytes(batch);  // plans it
 }
 
 namespace {
@@ -220,17 +200,17 @@ Tensor one_of_zeros(const Tensor& none) {
 
 Totals Evaluator::measured() {
   if (options_.shards > 0) return measured_by_shards();
-  Totals totals(options_.metrics);
+  Totals totals(objective_->metrics());
   model_.reset_state();
   data::Loader batches = loader();
   const std::vector<Variable> parameters = model_.parameters();
   const bool sharded = std::any_of(parameters.begin(), parameters.end(), distributed::is_sharded);
   for (data::Batch& batch : batches) {
     throw_if_interrupted();
-    if (batch.x.dim(0) > 0)
-      totals.add((*program_)(batch.x, batch.y), batch.x.dim(0));
+    if (batch.samples() > 0)
+      totals.add((*program_)(batch), batch.samples());
     else if (sharded)  // the other ranks need this one's part of the weights
-      (*program_)(one_of_zeros(batch.x), one_of_zeros(batch.y));
+      (*program_)(batch.map(one_of_zeros));
   }
   totals.settle();
   totals.add_ranks();
@@ -241,7 +221,7 @@ Totals Evaluator::measured() {
 // Each shard's batches are added up apart, whichever rank has it.
 Totals Evaluator::measured_by_shards() {
   const ShardRange own = shards_of_rank(options_.shards, distributed::rank(), distributed::size());
-  std::vector<Totals> totals(static_cast<std::size_t>(own.size()), Totals(options_.metrics));
+  std::vector<Totals> totals(static_cast<std::size_t>(own.size()), Totals(objective_->metrics()));
   std::int64_t left = dataset_.size();
   for (data::Batch& batch : loader()) {
     throw_if_interrupted();
@@ -252,8 +232,7 @@ Totals Evaluator::measured_by_shards() {
       const std::int64_t begin = first_row(shard) - first_row(own.begin),
                          end = first_row(shard + 1) - first_row(own.begin);
       if (begin == end) continue;
-      totals[static_cast<std::size_t>(shard - own.begin)].add(
-          (*program_)(batch.x.slice({{begin, end}}), batch.y.slice({{begin, end}})), end - begin);
+      totals[static_cast<std::size_t>(shard - own.begin)].add((*program_)(batch.rows(begin, end)), end - begin);
     }
   }
   for (Totals& each : totals) each.settle();
@@ -285,7 +264,7 @@ Score Evaluator::run() {
   for (const auto& [name, value] : score.values)
     if (name == "accuracy" || name == "binary_accuracy") score.accuracy = value;
   if (options_.confusion) {
-    score.confusion = totals.sums_of(options_.metrics.size() - 1);
+    score.confusion = totals.sums_of(objective_->metrics().size() - 1);
     score.values.pop_back();
   }
   score.seconds = seconds_since(start);
@@ -298,25 +277,51 @@ Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOp
 
 namespace {
 
-Compiled<Tensor, 1> prediction(nn::Module& model, ProductType type) {
-  return compile(
-      [&model, type](Tensor x) {
-        const nn::Precision precision(type.dtype);
-        return cast(model(x, Mode::infer), f32);
-      },
-      {.name = "predict", .tf32 = type.tf32});
-}
+// A batch of inputs to its outputs, in f32.
+class Prediction {
+ public:
+  Prediction(nn::Module& model, const std::vector<std::string>& names, ProductType type)
+      : program_(detail::compile(
+            [&model, names, type, this](const std::vector<Tensor>& batch) {
+              const nn::Precision precision(type.dtype);
+              Tensors x;
+              for (std::size_t i = 0; i < batch.size(); ++i) x.add(names[i], batch[i]);
+              const Tensors y = model(x, Mode::infer).map([](const Tensor& output) { return cast(output, f32); });
+              outputs_ = y.names();
+              return y.list();
+            },
+            {.name = "predict", .tf32 = type.tf32})) {}
+  Prediction(const Prediction&) = delete;
+  Prediction& operator=(const Prediction&) = delete;
 
-// Batches of outputs, one after the other.
-class Outputs {
+  Tensors operator()(const Tensors& x) {
+    const std::vector<Tensor> fields = x.list();
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& field : fields) pointers.push_back(&field);
+    std::vector<Tensor> results;
+    detail::call(*program_, pointers.data(), pointers.size(), results);
+    Tensors y;
+    for (std::size_t i = 0; i < results.size(); ++i) y.add(outputs_[i], results[i]);
+    return y;
+  }
+
+ private:
+  std::vector<std::string> outputs_;
+  std::shared_ptr<detail::CompiledFn> program_;
+};
+
+// Batches of one output, one after the other.
+class Output {
  public:
   void add(const Tensor& batch) {
+    if (batch.rank() < 1)
+      throw Error("predict: an output has no axis of samples: a module gives a row for each sample.");
     const std::vector<float> values = batch.to_vector<float>();
     values_.insert(values_.end(), values.begin(), values.end());
     shape_ = batch.shape();
     rows_ += batch.dim(0);
   }
-  Tensor all() && {
+  Tensor all() {
     shape_[0] = rows_;
     return tensor(values_, shape_);
   }
@@ -327,35 +332,81 @@ class Outputs {
   std::int64_t rows_ = 0;
 };
 
+class Outputs {
+ public:
+  void add(const Tensors& batch) {
+    all_.resize(batch.size());
+    names_ = batch.names();
+    for (std::size_t i = 0; i < batch.size(); ++i) all_[i].add(batch[i]);
+  }
+  Tensors all() {
+    Tensors y;
+    for (std::size_t i = 0; i < all_.size(); ++i) y.add(names_[i], all_[i].all());
+    return y;
+  }
+
+ private:
+  std::vector<Output> all_;
+  std::vector<std::string> names_;
+};
+
+Tensor only_one(const Tensors& outputs) {
+  if (outputs.size() == 1) return outputs[0];
+  throw Error("predict: the network gives " + std::to_string(outputs.size()) + " outputs (" + outputs.str() +
+              "): predict_all() returns all of them.");
+}
+
+std::vector<std::string> names_of(const std::vector<Field>& fields) {
+  std::vector<std::string> names;
+  for (const Field& field : fields) names.push_back(field.name);
+  return names;
+}
+
 }  // namespace
 
-Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& options) {
+Tensors predict_all(nn::Module& model, const data::Dataset& dataset, const PredictOptions& options) {
   if (dataset.size() == 0) throw Error("predict: the data set is empty.");
   const std::int64_t batch = dataset.streams() > 0 ? dataset.streams() : options.batch;
   build_for(model, dataset, batch, 0);
-  auto program = prediction(model, options.precision);
+  Prediction program(model, names_of(dataset.inputs()), options.precision);
   model.reset_state();
   Outputs outputs;
   for (data::Batch& b :
        data::batches(dataset, {.batch = batch, .shuffle = false, .workers = options.workers, .ranks = 1})) {
     throw_if_interrupted();
-    outputs.add(program(b.x));
+    outputs.add(program(b.inputs()));
   }
-  return std::move(outputs).all();
+  return outputs.all();
+}
+
+Tensors predict_all(nn::Module& model, const Tensors& x, const PredictOptions& options) {
+  if (x.empty()) throw Error("predict: expected a batch of samples, got no inputs.");
+  for (const auto& [name, input] : x) {
+    if (!input.defined())
+      throw Error("predict: the input" + (name.empty() ? "" : " '" + name + "'") + " is undefined.");
+    if (input.rank() < 1 || input.dim(0) == 0)
+      throw Error("predict: expected a batch of samples, got shape " + input.shape().str() + ".");
+    if (input.dim(0) != x[0].dim(0))
+      throw Error("predict: expected as many samples in every input, got " + x.str() + ".");
+  }
+  if (options.batch < 1) throw Error("predict: batch must be at least 1, got " + std::to_string(options.batch) + ".");
+  if (!model.built()) model(x, Mode::infer);
+  Prediction program(model, x.names(), options.precision);
+  Outputs outputs;
+  for (std::int64_t at = 0; at < x[0].dim(0); at += options.batch) {
+    throw_if_interrupted();
+    const std::int64_t end = std::min(at + options.batch, x[0].dim(0));
+    outputs.add(program(x.map([&](const Tensor& input) { return input.slice({{at, end}}); })));
+  }
+  return outputs.all();
+}
+
+Tensor predict(nn::Module& model, const data::Dataset& dataset, const PredictOptions& options) {
+  return only_one(predict_all(model, dataset, options));
 }
 
 Tensor predict(nn::Module& model, const Tensor& x, const PredictOptions& options) {
-  if (x.rank() < 1 || x.dim(0) == 0)
-    throw Error("predict: expected a batch of samples, got shape " + x.shape().str() + ".");
-  if (options.batch < 1) throw Error("predict: batch must be at least 1, got " + std::to_string(options.batch) + ".");
-  if (!model.built()) model(x, Mode::infer);
-  auto program = prediction(model, options.precision);
-  Outputs outputs;
-  for (std::int64_t at = 0; at < x.dim(0); at += options.batch) {
-    throw_if_interrupted();
-    outputs.add(program(x.slice({{at, std::min(at + options.batch, x.dim(0))}})));
-  }
-  return std::move(outputs).all();
+  return only_one(predict_all(model, Tensors(x), options));
 }
 
 }  // namespace varve::train

@@ -8,25 +8,12 @@
 #include <vector>
 
 #include "train/held_data.h"
+#include "train/objective.h"
 #include "varve/compile.h"
 #include "varve/ops.h"
 #include "varve/train.h"
 
 namespace varve::train {
-
-// Targets of a table's regression are scaled; metrics are of values in the unit of the file.
-struct TargetUnit {
-  double mean = 0, deviation = 1;
-  Tensor operator()(const Tensor& scaled) const {
-    return mean == 0 && deviation == 1 ? scaled : scaled.to(f32) * deviation + mean;
-  }
-};
-TargetUnit unit_of(const data::Dataset& dataset, const Loss& loss);
-
-// Loss and metrics of a batch as tensors, recorded into whatever program is being traced: the loss, then each metric's
-// sums.
-std::vector<Tensor> measure(const Tensor& output, const Tensor& loss, const Tensor& target,
-                            const std::vector<Metric>& metrics, const TargetUnit& unit);
 
 // Adds batches up and makes the values of them.
 class Totals {
@@ -87,16 +74,20 @@ class Evaluator {
   data::Dataset dataset_;
   EvaluateOptions options_;
   bool often_;
+  std::optional<Objective> objective_;
   std::optional<HeldData> held_;
   std::optional<BatchProgram> program_;
 };
 
 // Error, with the loss that would fit, when targets are not what the loss takes. Looks at some samples.
+// Of the only target; where there are several, objective_of() looks at those that have a loss.
 void check_targets(const Loss& loss, const data::Dataset& dataset);
 // Error when outputs, targets, loss and metrics do not fit in shape, or there are not as many outputs as classes.
 // Nothing is computed. The model must be built.
-void check_outputs(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
-                   const std::vector<Metric>& metrics, std::int64_t batch);
+void check_outputs(nn::Module& model, const data::Dataset& dataset, const Objective& objective, std::int64_t batch);
+// Both, of a model that is built: what its outputs are to be held against.
+Objective objective_of(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
+                       const std::vector<Metric>& metrics, std::int64_t batch);
 
 // Whether a matrix of true and predicted classes says something about this data.
 bool has_matrix(const data::Dataset& dataset);

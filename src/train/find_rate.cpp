@@ -82,19 +82,19 @@ class Stream {
 };
 
 // The loss of each batch; their running mean is in `found`.
-std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOptions& options, RateFinder& found) {
+std::vector<double> sweep(nn::Module& model, const Objective& objective, Stream& stream,
+                          const RateFinderOptions& options, RateFinder& found) {
   const Restore restore(model);
   optim::Bound optimizer = options.optimizer.over(model.parameters());
-  auto step = compile(
-      [&](Tensor x, Tensor y) {
+  BatchProgram step(
+      [&](const data::Batch& batch) {
         const nn::Precision precision(options.precision.dtype);
         auto [loss, gradients] = value_and_grad(
-            [&] { return cast(options.loss(model(x, Mode::train), options.loss.of_input ? x : y), f32); },
-            model.parameters());
+            [&] { return objective.loss(model(batch.inputs(), Mode::train), batch); }, model.parameters());
         optimizer.apply(gradients);
-        return loss;
+        return std::vector<Tensor>{loss};
       },
-      {.name = "find_rate", .tf32 = options.precision.tf32});
+      std::nullopt, {.name = "find_rate", .tf32 = options.precision.tf32});
   const double growth = std::log(options.to / options.from) / static_cast<double>(options.steps - 1);
   double mean = 0, best = INFINITY, weight = 1;
   std::vector<double> losses;
@@ -102,8 +102,7 @@ std::vector<double> sweep(nn::Module& model, Stream& stream, const RateFinderOpt
     const double rate = options.from * std::exp(growth * static_cast<double>(i));
     throw_if_interrupted();
     optimizer.set_rate(rate);
-    const data::Batch batch = stream.next();
-    const double loss = step(batch.x, batch.y).item<float>();
+    const double loss = step(stream.next())[0].item<float>();
     mean = kSmoothing * mean + (1 - kSmoothing) * loss;
     weight *= kSmoothing;
     const double smoothed = mean / (1 - weight);  // as the mean started at 0
@@ -182,10 +181,10 @@ RateFinder find_rate(nn::Module& model, const data::Dataset& train, const RateFi
   check(train, options);
   Stream stream(train, options);
   check_targets(options.loss, train);
-  if (!model.built())
-    model.build(train.x().shape, {.dtype = train.x().dtype, .seed = options.seed, .batch = stream.batch()});
+  build_for(model, train, stream.batch(), options.seed);
+  const Objective objective = objective_of(model, train, options.loss, {}, stream.batch());
   RateFinder found;
-  const std::vector<double> losses = sweep(model, stream, options, found);
+  const std::vector<double> losses = sweep(model, objective, stream, options, found);
   if (found.rates.empty())
     throw Error("find_rate: the first loss is not finite: look at the data, or start from smaller weights.");
   found.suggestion = steepest_rate(found.rates, losses);

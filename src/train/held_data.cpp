@@ -28,23 +28,84 @@ class RowNumbers final : public data::Source {
 
 }  // namespace
 
-HeldData::HeldData(const Tensor& x, const Tensor& y)
-    : x_("held.x", x, false), y_("held.y", y, false), rows_(std::make_shared<RowNumbers>(x.dim(0)), {}) {}
+HeldData::HeldData(const Tensors& inputs, const Tensors& targets)
+    : rows_(std::make_shared<RowNumbers>(inputs[0].dim(0)), {}) {
+  for (const auto& [name, x] : inputs) inputs_.emplace_back(name, Variable("held.x." + name, x, false));
+  for (const auto& [name, y] : targets) targets_.emplace_back(name, Variable("held.y." + name, y, false));
+}
 
 std::optional<HeldData> HeldData::of(const data::Dataset& dataset, const std::function<bool()>& go_on) {
-  const auto bytes = static_cast<std::int64_t>(dataset.x().bytes() + dataset.y().bytes());  // of a sample
+  std::int64_t bytes = 0;  // of a sample
+  for (const std::vector<Field>& fields : {dataset.inputs(), dataset.targets()})
+    for (const Field& field : fields) bytes += static_cast<std::int64_t>(field.type.bytes());
   if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0 || !dataset.parts().empty()) return std::nullopt;
   if (dataset.size() == 0 || bytes == 0 || dataset.size() > kMostBytes / bytes) return std::nullopt;
-  const std::optional<std::pair<Tensor, Tensor>> all = data::whole(dataset, go_on);
+  const auto all = data::whole_fields(dataset, go_on);
   if (!all) return std::nullopt;
   return HeldData(all->first, all->second);
 }
 
-BatchProgram::BatchProgram(const Body& body, const std::optional<HeldData>& held, const CompileOptions& options)
-    : held_(held.has_value()),
-      of_samples_(compile([body](Tensor x, Tensor y) { return body(x, y); }, options)),
-      of_rows_(
-          compile([body, held](Tensor rows) { return body(gather(held->x(), rows, 0), gather(held->y(), rows, 0)); },
-                  options)) {}
+data::Batch HeldData::batch(const Tensor& rows) const {
+  Tensors inputs, targets;
+  for (const auto& [name, held] : inputs_) inputs.add(name, gather(held.value(), rows, 0));
+  for (const auto& [name, held] : targets_) targets.add(name, gather(held.value(), rows, 0));
+  return {std::move(inputs), std::move(targets)};
+}
+
+namespace {
+
+// The fields of a batch in one row, and back.
+std::vector<Tensor> packed(const data::Batch& batch) {
+  std::vector<Tensor> all = batch.inputs().list();
+  for (const Tensor& target : batch.targets().list()) all.push_back(target);
+  return all;
+}
+
+data::Batch unpacked(const std::vector<Tensor>& all, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& targets) {
+  Tensors x, y;
+  for (std::size_t i = 0; i < inputs.size(); ++i) x.add(inputs[i], all[i]);
+  for (std::size_t i = 0; i < targets.size(); ++i) y.add(targets[i], all[inputs.size() + i]);
+  return {std::move(x), std::move(y)};
+}
+
+std::string layout_of(const data::Batch& batch) {
+  std::string layout;
+  for (const std::string& name : batch.inputs().names()) layout += "x" + name + "\n";
+  for (const std::string& name : batch.targets().names()) layout += "y" + name + "\n";
+  return layout;
+}
+
+}  // namespace
+
+BatchProgram::BatchProgram(Body body, std::optional<HeldData> held, CompileOptions options)
+    : body_(std::move(body)), held_(std::move(held)), options_(std::move(options)) {}
+
+BatchProgram::Program& BatchProgram::program_for(const data::Batch& batch) {
+  Program& program = programs_[held_ ? "" : layout_of(batch)];
+  if (program) return program;
+  if (held_)
+    program = detail::compile(
+        [body = body_, held = *held_](const std::vector<Tensor>& rows) { return body(held.batch(rows[0])); }, options_);
+  else
+    program = detail::compile([body = body_, inputs = batch.inputs().names(), targets = batch.targets().names()](
+                                  const std::vector<Tensor>& all) { return body(unpacked(all, inputs, targets)); },
+                              options_);
+  return program;
+}
+
+std::vector<Tensor> BatchProgram::operator()(const data::Batch& batch) {
+  Program& program = program_for(batch);
+  const std::vector<Tensor> fields = held_ ? std::vector<Tensor>{batch.x} : packed(batch);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& field : fields) pointers.push_back(&field);
+  std::vector<Tensor> results;
+  detail::call(*program, pointers.data(), pointers.size(), results);
+  return results;
+}
+
+std::int64_t BatchProgram::peak_bytes(const data::Batch& batch) {
+  return detail::peak_bytes(*program_for(batch), held_ ? std::vector<Tensor>{batch.x} : packed(batch));
+}
 
 }  // namespace varve::train

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "varve/compile.h"
@@ -16,33 +20,35 @@ class HeldData {  // a cheap handle
   // streams, is empty or too large. `go_on` is asked as samples come in: when it says no, there is nothing either.
   static std::optional<HeldData> of(const data::Dataset& dataset, const std::function<bool()>& go_on);
 
-  Tensor x() const { return x_; }  // [N, …]
-  Tensor y() const { return y_; }
+  data::Batch batch(const Tensor& rows) const;  // those samples, recorded
   // As many samples, each its own number: loaders give the numbers in the order in which they would give the samples.
   const data::Dataset& rows() const { return rows_; }
 
  private:
-  HeldData(const Tensor& x, const Tensor& y);
+  HeldData(const Tensors& inputs, const Tensors& targets);
 
-  Variable x_, y_;  // variables are brought to a device once, and stay
+  // Variables are brought to a device once, and stay.
+  std::vector<std::pair<std::string, Variable>> inputs_, targets_;
   data::Dataset rows_;
 };
 
 // A program over batches of samples, or over the numbers of samples that are held.
 class BatchProgram {
  public:
-  using Body = std::function<std::vector<Tensor>(const Tensor& x, const Tensor& y)>;
-  BatchProgram(const Body& body, const std::optional<HeldData>& held, const CompileOptions& options);
+  using Body = std::function<std::vector<Tensor>(const data::Batch& batch)>;
+  BatchProgram(Body body, std::optional<HeldData> held, CompileOptions options);
 
-  std::vector<Tensor> operator()(const Tensor& x, const Tensor& y) { return held_ ? of_rows_(x) : of_samples_(x, y); }
-  std::int64_t peak_bytes(const Tensor& x, const Tensor& y) {
-    return held_ ? of_rows_.peak_bytes(x) : of_samples_.peak_bytes(x, y);
-  }
+  std::vector<Tensor> operator()(const data::Batch& batch);
+  std::int64_t peak_bytes(const data::Batch& batch);
 
  private:
-  bool held_;
-  Compiled<std::vector<Tensor>, 2> of_samples_;
-  Compiled<std::vector<Tensor>, 1> of_rows_;
+  using Program = std::shared_ptr<detail::CompiledFn>;
+  Program& program_for(const data::Batch& batch);
+
+  Body body_;
+  std::optional<HeldData> held_;
+  CompileOptions options_;
+  std::map<std::string, Program> programs_;  // by the names of a batch's fields
 };
 
 }  // namespace varve::train

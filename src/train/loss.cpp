@@ -1,6 +1,8 @@
 // Losses of a network's output against its targets: f32 whatever the network computes in.
+#include <algorithm>
 #include <cmath>
 
+#include "page/numbers.h"
 #include "train/targets.h"
 #include "varve/train.h"
 
@@ -135,6 +137,38 @@ Tensor Loss::operator()(const Tensor& output, const Tensor& target, const Tensor
   if (!counted.defined()) return function(output, target);
   const Tensor kept = ignore_index ? without_ignored(target, *ignore_index, name.c_str()).target : target;
   return weighted_mean(each(output, kept), counted);
+}
+
+Loss losses(const std::vector<std::pair<std::string, Loss>>& of_outputs, const std::map<std::string, double>& weights) {
+  Loss all;
+  std::vector<std::string> names;
+  for (const auto& [output, loss] : of_outputs) {
+    if (!loss.parts.empty() || loss.of_all)
+      throw Error("losses: the loss of '" + output + "', " + loss.name + ", is itself of several outputs.");
+    all.parts.push_back(loss);
+    all.parts.back().of_output = output;
+    names.push_back(output);
+    all.name += (all.name.empty() ? "" : " + ") + output + ": " + loss.name;
+    const auto weight = weights.find(output);
+    if (weight == weights.end()) continue;
+    if (!std::isfinite(weight->second))
+      throw Error("losses: the weight of '" + output + "' must be finite, got " + std::to_string(weight->second) + ".");
+    all.parts.back().weight = weight->second;
+    all.name += " × " + page::general(weight->second, 6);
+  }
+  if (all.parts.empty()) throw Error("losses: expected the loss of at least one output.");
+  for (const auto& [output, weight] : weights)
+    if (std::find(names.begin(), names.end(), output) == names.end())
+      throw Error("losses: a weight is given for '" + output + "', which has no loss." + did_you_mean(output, names));
+  return all;
+}
+
+Loss joint_loss(const std::string& name, std::function<Tensor(const Tensors& outputs, const Tensors& targets)> f) {
+  if (!f) throw Error("joint_loss: the function is empty.");
+  Loss loss;
+  loss.name = name;
+  loss.of_all = std::move(f);
+  return loss;
 }
 
 Loss loss_by_name(const std::string& name) {

@@ -10,6 +10,11 @@
 
 namespace varve::train {
 
+Metric of(const std::string& output, Metric metric) {
+  metric.of_output = output;
+  return metric;
+}
+
 Metric metric_by_name(const std::string& name) {
   const std::vector<Metric> metrics = {accuracy(), binary_accuracy(), precision(),          recall(), f1(),
                                        auc(),      perplexity(),      mean_absolute_error()};

@@ -22,7 +22,7 @@ std::string Trainer::find_layer() {
   progress_->note("the loss is not finite: repeating " + std::to_string(end - at_.step) +
                   " steps to find the layer that made it so");
   TrainStep careful(parts(true));
-  Totals totals(options_.metrics);
+  Totals totals(objective_->metrics());
   std::string found;
   data::Loader batches = loader();
   try {

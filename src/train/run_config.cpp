@@ -65,10 +65,8 @@ std::string absolute_data(const std::string& data) {
 // What would fail in the first step or after the first epoch is said now.
 void check_fit(const Prepared& p) {
   const Loss loss = loss_of(p.config);
-  std::vector<Metric> metrics = metrics_of(p.config);
-  if (metrics.empty()) metrics = metrics_for(loss.name, p.data.train.y());
   check_targets(loss, p.data.train);
-  check_outputs(*p.model, p.data.train, loss, metrics, rows_of(p.config, p.data.train));
+  objective_of(*p.model, p.data.train, loss, metrics_of(p.config), rows_of(p.config, p.data.train));
 }
 
 // Tells the caller when the first step is about to begin.

@@ -18,8 +18,9 @@ std::string some_samples(const data::Dataset& dataset) {
   std::ostringstream text;
   text.precision(9);
   for (const std::int64_t index : {std::int64_t{0}, dataset.size() / 2, dataset.size() - 1}) {
-    const auto [x, y] = dataset.at(index);
-    text << mean(cast(x, f32)).item<float>() << ' ' << mean(cast(y, f32)).item<float>() << ' ';
+    const auto [inputs, targets] = dataset.sample(index);
+    for (const Tensors& fields : {inputs, targets})
+      for (const auto& [name, field] : fields) text << mean(cast(field, f32)).item<float>() << ' ';
   }
   return text.str();
 }
@@ -39,7 +40,7 @@ std::string network_text(const std::vector<Kept>& variables) {
 
 std::string data_text(const data::Dataset& dataset) {
   if (!dataset.defined()) return "none";
-  return std::to_string(dataset.total()) + " samples of " + dataset.x().str() + " with " + dataset.y().str();
+  return std::to_string(dataset.total()) + " samples of " + str(dataset.inputs()) + " with " + str(dataset.targets());
 }
 
 // One line each: what it is, and what this rank has.

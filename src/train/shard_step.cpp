@@ -21,10 +21,6 @@ std::vector<Variable> buffers_of(const nn::Module& model, const std::vector<Vari
   return buffers;
 }
 
-data::Batch rows_of(const data::Batch& batch, std::int64_t begin, std::int64_t end) {
-  return {batch.x.slice({{begin, end}}), batch.y.slice({{begin, end}})};
-}
-
 }  // namespace
 
 ShardStep::ShardStep(std::int64_t shards, const nn::Module& model, const std::vector<Variable>& parameters,
@@ -107,7 +103,7 @@ ShardStep::Computed ShardStep::whole() {
 }
 
 void ShardStep::run(const data::Batch& own, const data::Batch& spare, const Share& share,
-                    const std::function<void(const Tensor& x, const Tensor& y)>& program) {
+                    const std::function<void(const data::Batch& shard)>& program) {
   const ShardRange& range = sums_->own();
   const auto first_row = [&](std::int64_t shard) { return share.samples * shard / shards_; };
   flags_.assign(tensor(share.flags));
@@ -115,16 +111,15 @@ void ShardStep::run(const data::Batch& own, const data::Batch& spare, const Shar
     const std::int64_t begin = first_row(shard), end = first_row(shard + 1), before = first_row(range.begin);
     number_.assign(full_int({}, shard, i64));
     samples_.assign(full({}, static_cast<double>(end - begin)));
-    const data::Batch rows = end > begin ? rows_of(own, begin - before, end - before) : spare;
-    program(rows.x, rows.y);
+    program(end > begin ? own.rows(begin - before, end - before) : spare);
     sums_->take();
   }
   sums_->finish();
 }
 
 data::Batch ShardStep::largest(const data::Batch& own) const {
-  const std::int64_t shards = sums_->own().size(), rows = own.x.dim(0);
-  return rows_of(own, 0, (rows + shards - 1) / shards);
+  const std::int64_t shards = sums_->own().size(), rows = own.samples();
+  return own.rows(0, (rows + shards - 1) / shards);
 }
 
 }  // namespace varve::train

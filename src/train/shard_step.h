@@ -36,7 +36,7 @@ class ShardStep {
   // Runs the shards' program on this rank's shards of a batch, and adds those of all ranks. A shard without samples
   // takes `spare`, one sample that is the same on every rank and counts nothing.
   void run(const data::Batch& own, const data::Batch& spare, const Share& share,
-           const std::function<void(const Tensor& x, const Tensor& y)>& program);
+           const std::function<void(const data::Batch& shard)>& program);
 
   data::Batch largest(const data::Batch& own) const;  // of this rank's shards of a batch
   ShardSums& sums() { return *sums_; }

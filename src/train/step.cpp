@@ -10,8 +10,8 @@ namespace varve::train {
 
 TrainStep::TrainStep(Parts parts)
     : parts_(std::move(parts)),
-      batch_([this](const Tensor& x, const Tensor& y) { return shards_ ? record_shard(x, y) : record(x, y); },
-             parts_.held, {.name = "train", .tf32 = parts_.precision.tf32}),
+      batch_([this](const data::Batch& batch) { return shards_ ? record_shard(batch) : record(batch); }, parts_.held,
+             {.name = "train", .tf32 = parts_.precision.tf32}),
       apply_(compile(
           [this] {
             std::optional<distributed::Alone> alone;
@@ -42,12 +42,9 @@ TrainStep::TrainStep(Parts parts)
 
 void TrainStep::make_shards() {
   shards_.emplace(parts_.shards, parts_.model, parts_.optimizer.parameters(), [this] {
-    const auto& [rows_x, rows_y] = parts_.spare;
-    const Tensor x = parts_.held ? gather(parts_.held->x(), rows_x, 0) : rows_x;
-    const Tensor y = parts_.held ? gather(parts_.held->y(), rows_y, 0) : rows_y;
-    const Tensor target = parts_.loss.of_input ? x : y;
-    const Tensor output = parts_.model(x, Mode::train);
-    return measure(output, parts_.loss(output, target), target, parts_.metrics, parts_.unit);
+    const data::Batch batch = parts_.held ? parts_.held->batch(parts_.spare.x) : parts_.spare;
+    const Tensors outputs = parts_.model(batch.inputs(), Mode::train);
+    return parts_.objective.measure(outputs, parts_.objective.loss(outputs, batch), batch);
   });
 }
 
@@ -109,24 +106,31 @@ void TrainStep::use(const std::vector<Tensor>& gradients) {
 
 // One after the other, each as large as its share of the samples; the backward pass then begins with the last, so that
 // a pipeline's ranks have several under way.
-TrainStep::Forward TrainStep::forward(const Tensor& x, const Tensor& target) const {
-  const std::int64_t samples = x.dim(0), count = std::max<std::int64_t>(1, std::min(parts_.micro_batches, samples));
-  std::vector<Tensor> outputs;
+TrainStep::Forward TrainStep::forward(const data::Batch& batch) const {
+  const std::int64_t samples = batch.samples();
+  const std::int64_t count = std::max<std::int64_t>(1, std::min(parts_.micro_batches, samples));
+  std::vector<Tensors> outputs;
   Tensor loss;
   for (std::int64_t m = 0; m < count; ++m) {
     const Range rows{samples * m / count, samples * (m + 1) / count};
-    const auto part = [&](const Tensor& all) { return count == 1 ? all : all.slice({rows}); };
-    outputs.push_back(parts_.model(part(x), Mode::train));
-    const Tensor own = cast(parts_.loss(outputs.back(), part(target)), f32);
+    const data::Batch part = count == 1 ? batch : batch.rows(rows.begin, rows.end);
+    outputs.push_back(parts_.model(part.inputs(), Mode::train));
+    const Tensor own = parts_.objective.loss(outputs.back(), part);
     if (count == 1) return {outputs.back(), own};
     const Tensor share = own * (static_cast<double>(rows.end - rows.begin) / static_cast<double>(samples));
     loss = loss.defined() ? loss + share : share;
   }
-  return {concat(outputs, 0), loss};
+  Tensors all;
+  for (std::size_t i = 0; i < outputs[0].size(); ++i) {
+    std::vector<Tensor> parts;
+    for (const Tensors& each : outputs) parts.push_back(each[i]);
+    all.add(outputs[0].name(i), concat(parts, 0));
+  }
+  return {all, loss};
 }
 
 // Of the weighted loss; what is measured is not weighted.
-ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const Tensor& weight) {
+ShardStep::Computed TrainStep::computed(const data::Batch& batch, const Tensor& weight) {
   const nn::Precision precision(parts_.precision.dtype);
   std::optional<distributed::Alone> alone;
   if (parts_.alone) alone.emplace();
@@ -137,31 +141,30 @@ ShardStep::Computed TrainStep::computed(const Tensor& x, const Tensor& y, const 
                  ? check_finite(call.y, "layer \"" + call.path + "\" (" + call.module.kind() + ")")
                  : call.y;
     });
-  const Tensor target = parts_.loss.of_input ? x : y;
   Forward own;
   const auto [loss, gradients] = value_and_grad(
       [&] {
-        own = forward(x, target);
+        own = forward(batch);
         return weight.defined() ? own.loss * weight : own.loss;
       },
       parts_.optimizer.parameters());
-  return {gradients, measure(stop_gradient(own.output), weight.defined() ? stop_gradient(own.loss) : loss, target,
-                             parts_.metrics, parts_.unit)};
+  const Tensors outputs = own.outputs.map([](const Tensor& output) { return stop_gradient(output); });
+  return {gradients, parts_.objective.measure(outputs, weight.defined() ? stop_gradient(own.loss) : loss, batch)};
 }
 
-std::vector<Tensor> TrainStep::record(const Tensor& x, const Tensor& y) {
+std::vector<Tensor> TrainStep::record(const data::Batch& batch) {
   const auto share = [&](std::int64_t i) { return share_.value().slice({{i, i + 1}}).reshape({}); };
   std::optional<nn::SyncBatchNorm> sync;
   if (parts_.sync_batch_norm && shares_) sync.emplace(share(1));
-  ShardStep::Computed own = computed(x, y, shares_ ? share(0) : Tensor{});
+  ShardStep::Computed own = computed(batch, shares_ ? share(0) : Tensor{});
   if (share_.state() && !parts_.alone)
     own.measured = shares_ ? measured_by_all(own.measured) : with_wishes(own.measured);
   use(own.gradients);
   return own.measured;
 }
 
-std::vector<Tensor> TrainStep::record_shard(const Tensor& x, const Tensor& y) {
-  shards_->record([&](const Tensor& samples) { return computed(x, y, samples); });
+std::vector<Tensor> TrainStep::record_shard(const data::Batch& batch) {
+  shards_->record([&](const Tensor& samples) { return computed(batch, samples); });
   return {};
 }
 
@@ -178,28 +181,28 @@ void TrainStep::forget_gradients() {
   count_.assign(zeros({}).eval());
 }
 
-std::vector<Tensor> TrainStep::operator()(const Tensor& x, const Tensor& y, bool apply) {
+std::vector<Tensor> TrainStep::operator()(const data::Batch& batch, bool apply) {
   std::vector<Tensor> measured;
   if (shards_) {
     const auto flag = [](bool is_set) { return is_set ? 1.f : 0.f; };
-    shards_->run({x, y}, parts_.spare, {part_.of, {flag(part_.ends), flag(part_.stops), flag(part_.saves)}},
-                 [this](const Tensor& shard_x, const Tensor& shard_y) { batch_(shard_x, shard_y); });
+    shards_->run(batch, parts_.spare, {part_.of, {flag(part_.ends), flag(part_.stops), flag(part_.saves)}},
+                 [this](const data::Batch& shard) { batch_(shard); });
     measured = whole_();
   } else {
-    measured = batch_(x, y);
+    measured = batch_(batch);
   }
   if (apply && keeps_gradients()) apply_();
   return measured;
 }
 
 // With shards, of three programs, which share the parameters and the shards' values.
-std::int64_t TrainStep::peak_bytes(const Tensor& x, const Tensor& y) {
-  if (!shards_) return batch_.peak_bytes(x, y);
-  const data::Batch shard = shards_->largest({x, y});
+std::int64_t TrainStep::peak_bytes(const data::Batch& batch) {
+  if (!shards_) return batch_.peak_bytes(batch);
+  const data::Batch shard = shards_->largest(batch);
   std::int64_t shared = shards_->sums().bytes_of_values();
   for (const Variable& parameter : parts_.optimizer.parameters())
     shared += static_cast<std::int64_t>(parameter.type().bytes());
-  return batch_.peak_bytes(shard.x, shard.y) + shards_->sums().bytes_beside() + whole_.peak_bytes() - shared;
+  return batch_.peak_bytes(shard) + shards_->sums().bytes_beside() + whole_.peak_bytes() - shared;
 }
 
 }  // namespace varve::train

@@ -6,6 +6,7 @@
 
 #include "train/evaluator.h"
 #include "train/held_data.h"
+#include "train/objective.h"
 #include "train/shard_step.h"
 #include "varve/compile.h"
 #include "varve/train.h"
@@ -18,15 +19,13 @@ class TrainStep {
  public:
   struct Parts {
     nn::Module& model;
-    Loss loss;
-    std::vector<Metric> metrics;
+    Objective objective;
     optim::Bound optimizer;
     std::optional<optim::Average> average;
     std::int64_t accumulate = 1;
     ProductType precision = f32;
     bool check_layers = false;
     std::optional<HeldData> held = std::nullopt;
-    TargetUnit unit = {};
     bool sync_batch_norm = false;
     std::int64_t micro_batches = 1;
     std::int64_t shards = 0;
@@ -54,27 +53,28 @@ class TrainStep {
 
   // The loss and the sums of the metrics; of held data, x are the numbers of samples. `apply`: this batch completes a
   // step (always, unless accumulating).
-  std::vector<Tensor> operator()(const Tensor& x, const Tensor& y, bool apply);
+  std::vector<Tensor> operator()(const data::Batch& batch, bool apply);
   // What batches have left to be applied, and of how many it is.
   std::vector<Variable>& gradients() { return sums_; }
   void count_gradients();
   void forget_gradients();
   void apply() { apply_(); }
-  std::int64_t peak_bytes(const Tensor& x, const Tensor& y);
+  std::int64_t peak_bytes(const data::Batch& batch);
 
  private:
-  ShardStep::Computed computed(const Tensor& x, const Tensor& y, const Tensor& weight);
-  std::vector<Tensor> record(const Tensor& x, const Tensor& y);
-  std::vector<Tensor> record_shard(const Tensor& x, const Tensor& y);
+  ShardStep::Computed computed(const data::Batch& batch, const Tensor& weight);
+  std::vector<Tensor> record(const data::Batch& batch);
+  std::vector<Tensor> record_shard(const data::Batch& batch);
   std::vector<Tensor> record_whole();
   void make_shards();
   void update(const std::vector<Tensor>& gradients);
   void use(const std::vector<Tensor>& gradients);  // to update, or to accumulate them
   bool keeps_gradients() const { return parts_.accumulate > 1 || parts_.keeps_gradients; }
   struct Forward {
-    Tensor output, loss;
+    Tensors outputs;
+    Tensor loss;
   };
-  Forward forward(const Tensor& x, const Tensor& target) const;
+  Forward forward(const data::Batch& batch) const;
   std::vector<Tensor> with_wishes(std::vector<Tensor> measured) const;
   std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
 

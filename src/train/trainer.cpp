@@ -66,12 +66,18 @@ void give_parts(const std::vector<Variable>& variables, const std::vector<Tensor
   }
 }
 
-Tensor one_of_zeros(const TensorType& sample) {
-  return reshape(zeros(sample.shape, sample.dtype), [&] {
+Tensors one_of_zeros(const std::vector<Field>& sample) {
+  Tensors all;
+  for (const auto& [name, type] : sample) {
     Shape shape{1};
-    for (const std::int64_t size : sample.shape) shape.push_back(size);
-    return shape;
-  }());
+    for (const std::int64_t size : type.shape) shape.push_back(size);
+    all.add(name, zeros(shape, type.dtype));
+  }
+  return all;
+}
+
+data::Batch first_of(const data::Batch& batch) {
+  return batch.rows(0, 1).map([](const Tensor& field) { return field.eval(); });
 }
 
 // Values whose rise is progress; everything else, losses and perplexities first of all, should fall.
@@ -82,9 +88,9 @@ bool rises(const std::string& monitor, const std::vector<Metric>& metrics) {
 }
 
 // What decides which epoch was best, when nobody says: the metric people quote, else the loss.
-std::string standard_monitor(const FitOptions& o) {
-  const std::string prefix = o.validation.defined() ? "val_" : "";
-  for (const Metric& metric : o.metrics)
+std::string standard_monitor(const Objective& objective, bool validated) {
+  const std::string prefix = validated ? "val_" : "";
+  for (const Metric& metric : objective.metrics())
     if (metric.name == "accuracy" || metric.name == "binary_accuracy" || metric.name == "perplexity")
       return prefix + metric.name;
   return prefix + "loss";
@@ -101,11 +107,12 @@ Trainer::Trainer(nn::Module& model, const data::Dataset& train, FitOptions optio
   if (batches_ == 0)
     throw Error("fit: " + std::to_string(train_.total()) + " samples do not fill a batch of " +
                 std::to_string(options_.batch) + ", and drop_last leaves partial ones out.");
-  if (options_.metrics.empty()) options_.metrics = metrics_for(options_.loss.name, train_.y());
-  if (options_.monitor.empty()) options_.monitor = standard_monitor(options_);
-  check_value_name("fit: monitor", options_.monitor, value_names());
   check_targets(options_.loss, train_);
-  higher_is_better_ = rises(options_.monitor, options_.metrics);
+  build_for(model_, train_, options_.batch, options_.seed);
+  objective_ = objective_of(model_, train_, options_.loss, options_.metrics, options_.batch);
+  if (options_.monitor.empty()) options_.monitor = standard_monitor(*objective_, options_.validation.defined());
+  check_value_name("fit: monitor", options_.monitor, value_names());
+  higher_is_better_ = rises(options_.monitor, objective_->metrics());
   prepare_model();
   at_.seed = options_.seed;
   at_.batch = options_.batch;
@@ -165,9 +172,8 @@ void Trainer::place_model() {
 }
 
 void Trainer::prepare_model() {
-  build_for(model_, train_, options_.batch, options_.seed);
   place_model();
-  check_outputs(model_, train_, options_.loss, options_.metrics, options_.batch);
+  if (whole_batch_) check_outputs(model_, train_, *objective_, options_.batch);
   if (options_.parallel.shard_parameters) distributed::broadcast_variables(model_.parameters());
   distributed::Parallel parallel = options_.parallel;
   parallel.shards = 0;  // its gradients are then all ranks' already
@@ -192,7 +198,6 @@ void Trainer::prepare_model() {
                         .workers = options_.workers,
                         .shards = options_.parallel.shards},
         options_.epochs > 1);
-  if (validation_) check_outputs(model_, options_.validation, options_.loss, options_.metrics, options_.batch);
 }
 
 std::vector<std::string> Trainer::value_names() const {
@@ -200,22 +205,20 @@ std::vector<std::string> Trainer::value_names() const {
   for (const char* prefix : {"", "val_"}) {
     if (*prefix != 0 && !options_.validation.defined()) break;
     names.push_back(std::string(prefix) + "loss");
-    for (const Metric& metric : options_.metrics) names.push_back(prefix + metric.name);
+    for (const Metric& metric : objective_->metrics()) names.push_back(prefix + metric.name);
   }
   return names;
 }
 
 TrainStep::Parts Trainer::parts(bool check_layers) {
   return {.model = model_,
-          .loss = options_.loss,
-          .metrics = options_.metrics,
+          .objective = *objective_,
           .optimizer = optimizer_,
           .average = average_,
           .accumulate = options_.accumulate,
           .precision = options_.precision,
           .check_layers = check_layers,
           .held = held_,
-          .unit = unit_of(train_, options_.loss),
           .sync_batch_norm = options_.parallel.sync_batch_norm,
           .micro_batches = options_.parallel.micro_batches,
           .shards = options_.parallel.shards,
@@ -236,7 +239,7 @@ data::Batch Trainer::spare_sample() const {
                       .ranks = 1}};
   data::Batch batch;
   first.next(batch);
-  return {batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()};
+  return first_of(batch);
 }
 
 void Trainer::prepare_step() {
@@ -261,12 +264,11 @@ void Trainer::prepare_step() {
   data::Loader first = loader();
   data::Batch batch;
   bool any = first.next(batch);
-  while (any && batch.x.dim(0) == 0) any = first.next(batch);
-  if (any) at_.history.peak_bytes = step_->peak_bytes(batch.x, batch.y);
+  while (any && batch.samples() == 0) any = first.next(batch);
+  if (any) at_.history.peak_bytes = step_->peak_bytes(batch);
   // A rank that a batch leaves without samples still takes part in its sums, with one that counts nothing.
   if (distributed::size() > 1)
-    first_sample_ = any ? data::Batch{batch.x.slice({{0, 1}}).eval(), batch.y.slice({{0, 1}}).eval()}
-                        : data::Batch{one_of_zeros(train_.x()), one_of_zeros(train_.y())};
+    first_sample_ = any ? first_of(batch) : data::Batch{one_of_zeros(train_.inputs()), one_of_zeros(train_.targets())};
   if (validation_) validation_->begin(read_on(options_.validation));
 }
 
@@ -385,8 +387,7 @@ void Trainer::train_batch(TrainStep& step, const data::Batch& batch, Totals& tot
                   .stops = !at_.history.stopped.empty(),
                   .saves = save_due()});
   const bool applies = completes_step() && !has_server();
-  std::vector<Tensor> measured =
-      batch.x.dim(0) > 0 ? step(batch.x, batch.y, applies) : step(first_sample_.x, first_sample_.y, applies);
+  std::vector<Tensor> measured = batch.samples() > 0 ? step(batch, applies) : step(first_sample_, applies);
   const bool alone = averages() || has_server();
   if (!alone) wishes_ = TrainStep::wishes(measured);
   const std::int64_t counted = alone ? share.end - share.begin : share.of;
@@ -421,7 +422,7 @@ void Trainer::tick() {
 // False where the work was interrupted, in the middle of an epoch or of its validation.
 bool Trainer::train_epoch() {
   if (at_.step == 0) model_.reset_state();
-  Totals totals(options_.metrics);
+  Totals totals(objective_->metrics());
   totals.restore(at_.sums, at_.seen);
   epoch_seconds_ = 0;
   try {
@@ -613,7 +614,7 @@ bool Trainer::save_due() const {
 }
 
 void Trainer::save(const Totals* totals) {
-  Totals all(options_.metrics);
+  Totals all(objective_->metrics());
   if (totals && averages()) {
     all = *totals;
     all.add_ranks();

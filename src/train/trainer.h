@@ -95,6 +95,7 @@ class Trainer : public Session {
   nn::Module& model_;
   data::Dataset train_;
   FitOptions options_;
+  std::optional<Objective> objective_;
   std::optional<RunFolder> folder_;
   std::int64_t batches_ = 0;  // of an epoch
   optim::Bound optimizer_;

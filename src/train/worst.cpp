@@ -149,6 +149,7 @@ std::string class_name(const data::Info& info, std::int32_t number) {
 std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& dataset, const Loss& loss) {
   const bool classes = is_integer(dataset.y().dtype) && dataset.y().shape.rank() == 0;
   const bool numbers = dataset.y().dtype == f32 && dataset.y().shape.rank() == 1;
+  if (dataset.inputs().size() > 1 || dataset.targets().size() > 1 || !loss.function) return {};
   if (dataset.streams() > 0 || loss.of_input || !(classes || numbers) || dataset.size() == 0 ||
       !dataset.parts().empty())
     return {};

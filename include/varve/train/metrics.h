@@ -19,7 +19,9 @@ struct Metric {
   // The same sums of rows that do not all count the same: weights [N] of samples or [N, T] of steps. Empty: it takes
   // none.
   std::function<Tensor(const Tensor& output, const Tensor& target, const Tensor& weights)> weighted = {};
+  std::string of_output = {};  // of a network of several: the one that it measures, by its name or its place, "0"
 };
+Metric of(const std::string& output, Metric metric);  // the same, of that output: reported as "digit_accuracy"
 Metric accuracy();
 Metric binary_accuracy();  // of logits against 0/1
 Metric top_k_accuracy(std::int64_t k = 5);
