@@ -42,6 +42,28 @@ struct AdadeltaOptions {
 struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
 };
+struct LionOptions {
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+struct AdafactorOptions {
+  double decay = 0.8;     // of the squares: at step t they are kept by 1 - t^-decay
+  double epsilon = 1e-3;  // the rate is relative to the parameter's root mean square, at least this
+  double clip = 1;        // of the step's root mean square
+  double weight_decay = 0;
+};
+struct MuonOptions {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int iterations = 5;  // of Newton and Schulz
+  double weight_decay = 0.1;
+  double adam_rate = 3e-4;  // of the parameters that are not made orthogonal, which AdamW learns
+  // Which are. Empty: those of two axes or more, but for embeddings (by their name).
+  std::function<bool(const Variable&)> orthogonal = {};
+};
+struct LbfgsOptions {
+  int history = 10;  // steps that are remembered
+  double weight_decay = 0;
+};
 
 class Bound;
 
@@ -51,7 +73,7 @@ class Optimizer {
   // One parameter's new value and new state from its gradient.
   struct Slot {
     Tensor parameter, gradient;
-    std::vector<Tensor> state;  // of the parameter's shape
+    std::vector<Tensor> state;  // of the parameter's shape, or the rule's
     Tensor rate, step;          // f32 scalars; step counts from 1
     double weight_decay = 0;
   };
@@ -60,6 +82,10 @@ class Optimizer {
     std::vector<std::string> state;  // names of what is kept for each parameter, starting at zero: "m", "v"
     std::function<Updated(const Slot&)> update;
     bool elementwise = false;  // each entry by itself, so that ranks may each update their part
+    // Of what is kept, where it is not the parameter's.
+    std::function<Shape(const std::string& state, const Variable& parameter)> shape = {};
+    // All parameters at once, in place of `update`.
+    std::function<std::vector<Updated>(const std::vector<Slot>&)> update_all = {};
   };
 
   Optimizer(Rule rule, double rate, double weight_decay);
@@ -96,6 +122,11 @@ Optimizer rmsprop(double rate = 1e-3, RmspropOptions options = {});
 Optimizer adagrad(double rate = 0.01, AdagradOptions options = {});
 Optimizer adadelta(double rate = 1.0, AdadeltaOptions options = {});
 Optimizer lamb(double rate = 1e-3, LambOptions options = {});
+Optimizer lion(double rate = 1e-4, LionOptions options = {});
+Optimizer adafactor(double rate = 0.01, AdafactorOptions options = {});  // moments by row and column
+Optimizer muon(double rate = 0.02, MuonOptions options = {});            // steps of matrices are orthogonal
+// Its steps have no line search: for gradients of all samples, or of large batches.
+Optimizer lbfgs(double rate = 1, LbfgsOptions options = {});
 // "adam" and named numbers, as configuration files give them; an unknown name or number gets the nearest known one.
 Optimizer by_name(const std::string& name, const std::vector<std::pair<std::string, double>>& options);
 std::vector<std::string> names();
@@ -113,7 +144,11 @@ class Bound {
 
   const std::vector<Variable>& parameters() const;
   std::vector<Variable> state() const;  // everything to keep: "m.fc1.weight", …, "step", "rate"
-  Variable rate() const;                // f32 scalar
+  // state() as a safetensors file, and back: all or nothing. Error that names what the file lacks, has besides, or has
+  // in another shape.
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+  Variable rate() const;  // f32 scalar
   double current_rate() const;
   void set_rate(double rate);
   std::int64_t steps() const;  // taken so far
@@ -188,17 +223,20 @@ std::vector<std::string> schedule_options_of(const std::string& name);
 
 // ---- averages
 
-// An exponential moving average of parameters: update() after each step (inside compile it is recorded), swap() to
-// evaluate with it and swap() back.
+// A moving average of parameters: update() after each step (inside compile it is recorded), swap() to evaluate with it
+// and swap() back.
 class Average {
  public:
-  Average(const std::vector<Variable>& parameters, double decay = 0.999);
+  Average(const std::vector<Variable>& parameters, double decay = 0.999);  // exponential
+  // The mean of what they were at each update(): stochastic weight averaging.
+  static Average equal(const std::vector<Variable>& parameters);
   void update();
   void swap();
   std::vector<Variable> state() const;
 
  private:
   std::vector<Variable> parameters_, averages_;
+  Variable count_;  // of updates, where all weigh the same
   double decay_;
 };
 

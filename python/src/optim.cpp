@@ -131,6 +131,26 @@ Methods that change something return another recipe. over(parameters) binds it.
            "Everything to keep: moments, the step count, the rate.\n\n"
            ">>> sorted(v.name for v in optim.Adam(1e-3).over([vv.Variable([0.0], \"w\")]).state())\n"
            "['m.w', 'rate', 'step', 'v.w']")
+      .def(
+          "save",
+          [](const Bound& self, nb::handle path) {
+            const std::string file = to_path(path, {"save", "path", false});
+            unlocked([&] { self.save(file); });
+          },
+          "path"_a.none(), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+          "state() as a safetensors file.\n\n"
+          ">>> optim.Adam(1e-3).over([vv.Variable([0.0], \"w\")]).save(\"adam.safetensors\")")
+      .def(
+          "load",
+          [](Bound& self, nb::handle path) {
+            const std::string file = to_path(path, {"load", "path", false});
+            unlocked([&] { self.load(file); });
+          },
+          "path"_a.none(), nb::sig("def load(self, path: str | os.PathLike[str]) -> None"),
+          "Takes all of a file that save() wrote, or nothing.\n\n"
+          ">>> w = vv.Variable([1.0], \"w\")\n>>> adam = optim.Adam(1e-3).over([w]); adam.apply([vv.ones(1)])\n"
+          ">>> adam.save(\"adam.safetensors\")\n"
+          ">>> again = optim.Adam(1e-3).over([w]); again.load(\"adam.safetensors\"); again.steps()\n1")
       .def_prop_rw("rate", &Bound::current_rate, &Bound::set_rate, "The rate now; assign to change it.")
       .def(
           "rate_variable", [](const Bound& self) { return self.rate(); },
@@ -200,7 +220,7 @@ factor(step, steps, epoch, epochs) returns the factor; epochs have fractions.
 void bind_optim(nb::module_& m) {
   bind_optimizers(m);
   bind_schedules(m);
-  nb::class_<optim::Average>(m, "Average", R"(An exponential moving average of parameters, to evaluate with.
+  nb::class_<optim::Average>(m, "Average", R"(A moving average of parameters, to evaluate with.
 
 >>> w = vv.Variable([0.0])
 >>> average = optim.Average([w], decay=0.5)
@@ -217,6 +237,16 @@ void bind_optim(nb::module_& m) {
           },
           "parameters"_a.none(), "decay"_a = 0.999,
           nb::sig("def __init__(self, parameters: Sequence[Variable], decay: float = 0.999) -> None"))
+      .def_static(
+          "equal",
+          [](nb::handle parameters) {
+            const std::vector<Variable> all = to_variables(parameters, {"Average.equal", "parameters", false});
+            return unlocked([&] { return optim::Average::equal(all); });
+          },
+          "parameters"_a.none(), nb::sig("def equal(parameters: Sequence[Variable]) -> Average"),
+          "The mean of what they were at each update(): stochastic weight averaging.\n\n"
+          ">>> w = vv.Variable([0.0])\n>>> mean = optim.Average.equal([w])\n"
+          ">>> w.assign([1.0]); mean.update(); w.assign([3.0]); mean.update(); mean.swap()\n>>> w.tolist()\n[2.0]")
       .def(
           "update", [](optim::Average& a) { unlocked([&] { a.update(); }); },
           "After each step; inside a compiled function it is recorded.\n\n>>> "

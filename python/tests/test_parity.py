@@ -51,7 +51,8 @@ RENAMED = {
     "varve::resample": "data.resample", "varve::log_mel": "data.log_mel",
     "varve::jacobians": "jacobian", "varve::hessians": "hessian", "varve::Jvp": "jvp",
 }  # fmt: skip
-for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb"):
+RENAMED["varve::optim::lbfgs"] = "optim.LBFGS"
+for _name in ("adam", "rmsprop", "adagrad", "adadelta", "lamb", "lion", "adafactor", "muon"):
     RENAMED[f"varve::optim::{_name}"] = f"optim.{_name.capitalize()}"
 
 # Not in Python, and why.
@@ -147,6 +148,7 @@ OPTIONS = {
     "varve::max_pool2d.count_padding": "of averages", "varve::rnn.c0": "of lstm", "varve::gru.c0": "of lstm",
     "varve::nn::depthwise_conv2d.groups": "one for each channel", "varve::nn::max_pool2d.count_padding": "of averages",
     "varve::nn::rms_norm.shift": "it has none", "varve::nn::rnn.forget_bias": "of lstm", "varve::nn::gru.forget_bias": "of lstm",
+    "varve::optim::muon.orthogonal": "all of two axes or more, but for embeddings",
     "varve::nn::lstm.relu": "of rnn", "varve::nn::gru.relu": "of rnn", "varve::lstm.relu": "of rnn", "varve::gru.relu": "of rnn", "varve::zoo::contrastive_divergence.dtype": _SMALL,
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, Callable, Dict, List
 
-_SPELLED = {"sgd": "SGD", "adamw": "AdamW"}
+_SPELLED = {"sgd": "SGD", "adamw": "AdamW", "lbfgs": "LBFGS"}
 __all__: List[str] = []
 
 

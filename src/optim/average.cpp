@@ -1,5 +1,6 @@
 #include "optim/named.h"
 #include "varve/distributed.h"
+#include "varve/ops.h"
 #include "varve/optim.h"
 
 namespace varve::optim {
@@ -12,15 +13,27 @@ Average::Average(const std::vector<Variable>& parameters, double decay) : parame
   }
 }
 
+Average Average::equal(const std::vector<Variable>& parameters) {
+  Average average(parameters);
+  average.count_ = Variable("average.count", zeros({}), false);
+  return average;
+}
+
 void Average::update() {
   const Scope scope("average");
+  Tensor share;  // of the newest
+  if (count_.state()) {
+    count_.assign(count_.value() + 1);
+    share = reciprocal(count_.value());
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Scope there("", distributed::placed_on(parameters_[i]));
     const bool split = distributed::is_split(parameters_[i]);
     const Variable parameter = split ? distributed::part_of(parameters_[i]) : parameters_[i];
     Variable kept = split ? distributed::part_of(averages_[i]) : averages_[i];
     const Tensor average = kept.value();
-    kept.assign(average + (parameter.value() - average) * (1 - decay_));
+    const Operand weight = share.defined() ? Operand(share.to(average.dtype())) : Operand(1 - decay_);
+    kept.assign(average + (parameter.value() - average) * weight);
   }
 }
 
@@ -37,6 +50,10 @@ void Average::swap() {
   }
 }
 
-std::vector<Variable> Average::state() const { return averages_; }
+std::vector<Variable> Average::state() const {
+  std::vector<Variable> all = averages_;
+  if (count_.state()) all.push_back(count_);
+  return all;
+}
 
 }  // namespace varve::optim

@@ -63,6 +63,23 @@ const std::vector<Record>& table() {
                            {"beta2", &LambOptions::beta2},
                            {"epsilon", &LambOptions::epsilon},
                            {"weight_decay", &LambOptions::weight_decay}}),
+      record<LionOptions>("lion", lion, lion().rate(), {},
+                          {{"beta1", &LionOptions::beta1},
+                           {"beta2", &LionOptions::beta2},
+                           {"weight_decay", &LionOptions::weight_decay}}),
+      record<AdafactorOptions>("adafactor", adafactor, adafactor().rate(), {},
+                               {{"decay", &AdafactorOptions::decay},
+                                {"epsilon", &AdafactorOptions::epsilon},
+                                {"clip", &AdafactorOptions::clip},
+                                {"weight_decay", &AdafactorOptions::weight_decay}}),
+      record<MuonOptions>("muon", muon, muon().rate(), {},
+                          {{"momentum", &MuonOptions::momentum},
+                           {"nesterov", &MuonOptions::nesterov},
+                           {"iterations", &MuonOptions::iterations},
+                           {"weight_decay", &MuonOptions::weight_decay},
+                           {"adam_rate", &MuonOptions::adam_rate}}),
+      record<LbfgsOptions>("lbfgs", lbfgs, lbfgs().rate(), {},
+                           {{"history", &LbfgsOptions::history}, {"weight_decay", &LbfgsOptions::weight_decay}}),
   };
   return records;
 }

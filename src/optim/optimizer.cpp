@@ -71,7 +71,9 @@ struct Bound::State {
   std::vector<Tensor> checked(const std::vector<Tensor>& gradients) const;
   std::vector<Tensor> averaged(const std::vector<Tensor>& gradients) const;
   void apply(std::vector<Tensor> gradients, Tensor norm);
-  Tensor update(Member& member, const Tensor& gradient, const Tensor& step_now);
+  Optimizer::Slot slot(const Member& member, const Tensor& gradient, const Tensor& step_now) const;
+  std::vector<Tensor> update(const std::vector<Tensor>& gradients, const Tensor& step_now);
+  Tensor keep(Member& member, const Updated& updated) const;
   void assign(const std::vector<Tensor>& updated);
   Tensor norm_of(const std::vector<Tensor>& gradients) const {
     return global_norm(gradients,
@@ -81,7 +83,8 @@ struct Bound::State {
 
 Optimizer::Optimizer(Rule rule, double rate, double weight_decay)
     : rule_(std::move(rule)), rate_(rate), weight_decay_(weight_decay) {
-  if (!rule_.update) throw Error("optimizer " + quoted(rule_.name) + ": its rule has no update function.");
+  if (!rule_.update && !rule_.update_all)
+    throw Error("optimizer " + quoted(rule_.name) + ": its rule has no update function.");
   check_at_least(rule_.name + ": rate", rate, 0);
   check_at_least(rule_.name + ": weight_decay", weight_decay, 0);
 }
@@ -141,6 +144,9 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
   if (split && !rule_.elementwise)
     throw Error(rule_.name + ": its rule looks at parameters as a whole, and these are split over ranks. Choose " +
                 "another optimiser, or place layers as a pipeline.");
+  if (state->placed && rule_.update_all)
+    throw Error(rule_.name + ": its rule looks at all parameters together, and these live on several ranks. Choose " +
+                "another optimiser.");
   if (parallel.shard_parameters) distributed::shard(parameters);
   for (const Variable& parameter : parameters) {
     check_parameter(rule_.name, parameter, state->members);
@@ -153,7 +159,8 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
       break;
     }
     for (const std::string& name : rule_.state) {
-      const Tensor start = zeros(parameter.shape(), parameter.type().dtype);
+      const Tensor start =
+          zeros(rule_.shape ? rule_.shape(name, parameter) : parameter.shape(), parameter.type().dtype);
       member.state.emplace_back(name + "." + parameter.name(), start, false);
     }
     if (state->sharded()) distributed::shard(member.state);
@@ -217,9 +224,7 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
   }
   const Tensor step_now = step.value() + 1;
   step.assign(step_now);
-  std::vector<Tensor> updated;
-  for (std::size_t i = 0; i < members.size(); ++i) updated.push_back(update(members[i], gradients[i], step_now));
-  assign(updated);
+  assign(update(gradients, step_now));
   if (tracing()) return;
   // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
   step.value().eval();
@@ -241,9 +246,7 @@ void Bound::State::assign(const std::vector<Tensor>& updated) {
   }
 }
 
-Tensor Bound::State::update(Member& member, const Tensor& gradient, const Tensor& step_now) {
-  const Optimizer::Rule& rule = optimizer.rule_;
-  const Scope there = where_it_lives(member);
+Optimizer::Slot Bound::State::slot(const Member& member, const Tensor& gradient, const Tensor& step_now) const {
   const bool cut = sharded() && !distributed::is_sharded(member.parameter);
   Optimizer::Slot slot{.parameter = cut ? distributed::own_part(member.parameter.value())
                                         : distributed::part_of(member.parameter).value(),
@@ -254,12 +257,36 @@ Tensor Bound::State::update(Member& member, const Tensor& gradient, const Tensor
                        .step = step_now,
                        .weight_decay = member.weight_decay};
   for (const Variable& variable : member.state) slot.state.push_back(distributed::part_of(variable).value());
-  const Updated updated = rule.update(slot);
+  return slot;
+}
+
+// The new value; the new state is assigned.
+Tensor Bound::State::keep(Member& member, const Updated& updated) const {
   if (updated.state.size() != member.state.size())
-    throw Error(rule.name + ": its rule gave " + std::to_string(updated.state.size()) + " states, but names " +
+    throw Error(optimizer.name() + ": its rule gave " + std::to_string(updated.state.size()) + " states, but names " +
                 std::to_string(member.state.size()) + ".");
   for (std::size_t i = 0; i < member.state.size(); ++i) distributed::part_of(member.state[i]).assign(updated.state[i]);
   return updated.parameter;
+}
+
+std::vector<Tensor> Bound::State::update(const std::vector<Tensor>& gradients, const Tensor& step_now) {
+  const Optimizer::Rule& rule = optimizer.rule_;
+  std::vector<Tensor> values;
+  if (!rule.update_all) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Scope there = where_it_lives(members[i]);
+      values.push_back(keep(members[i], rule.update(slot(members[i], gradients[i], step_now))));
+    }
+    return values;
+  }
+  std::vector<Optimizer::Slot> slots;
+  for (std::size_t i = 0; i < members.size(); ++i) slots.push_back(slot(members[i], gradients[i], step_now));
+  const std::vector<Updated> updated = rule.update_all(slots);
+  if (updated.size() != members.size())
+    throw Error(rule.name + ": its rule gave " + std::to_string(updated.size()) + " updates for " +
+                std::to_string(members.size()) + " parameters.");
+  for (std::size_t i = 0; i < members.size(); ++i) values.push_back(keep(members[i], updated[i]));
+  return values;
 }
 
 void Bound::apply(const std::vector<Tensor>& gradients) {

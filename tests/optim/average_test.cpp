@@ -64,5 +64,17 @@ TEST(Average, NamesItsStateAndRefusesMistakes) {
   expect_error([&] { swaps(); }, "call it between steps");
 }
 
+TEST(Average, EqualWeightsGiveTheMean) {
+  Variable w("w", tensor({10.f}));
+  Average average = Average::equal({w});
+  for (const float value : {1.f, 2.f, 6.f}) {
+    w.assign(tensor({value}));
+    average.update();
+  }
+  average.swap();
+  expect_near(w.value().to_vector<double>(), {3});
+  EXPECT_EQ(average.state().size(), 2);  // with the count
+}
+
 }  // namespace
 }  // namespace varve::optim

@@ -1,4 +1,5 @@
 #include "optim/problem.h"
+#include "temporary_folder.h"
 
 namespace varve::optim {
 namespace {
@@ -220,6 +221,39 @@ TEST(Bound, MistakesAreExplained) {
   EXPECT_EQ(bound.steps(), 0);
   expect_error([] { Bound().apply({}); }, "bound to no parameters");
   expect_error([] { Bound().state(); }, "bound to no parameters");
+}
+
+TEST(Bound, StateGoesToAFileAndBack) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "adam.safetensors";
+  Problem first, second;
+  Bound from = adam(0.1).over(first.parameters());
+  for (int i = 0; i < 3; ++i) from.apply(first.gradients());
+  from.set_rate(0.05);
+  from.save(path);
+  second.w.assign(first.w.value());
+  second.b.assign(first.b.value());
+  Bound to = adam(0.1).over(second.parameters());
+  to.load(path);
+  EXPECT_EQ(to.steps(), 3);
+  EXPECT_FLOAT_EQ(static_cast<float>(to.current_rate()), 0.05F);
+  from.apply(first.gradients());
+  to.apply(second.gradients());
+  EXPECT_EQ(first.values(), second.values());
+}
+
+TEST(Bound, AnotherOptimizersStateIsRefusedAsAWhole) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "sgd.safetensors";
+  const Variable w("w", zeros({2})), wide("w", zeros({3}));
+  sgd(0.1, {.momentum = 0.9}).over({w}).save(path);
+  Bound bound = adam().over({w});
+  expect_error([&] { bound.load(path); }, "has no \"m.w\": is it the state of another optimiser, or of another model?");
+  expect_error([&] { sgd(0.1, {.momentum = 0.9}).over({wide}).load(path); },
+               "\"velocity.w\" is f32 [2], this optimiser needs f32 [3].");
+  expect_error([&] { sgd(0.1).over({w}).load(path); }, "also has \"velocity.w\", which this optimiser does not keep");
+  expect_error([&] { adam().over({w, wide}).save(path); }, "two parameters have the same name");
+  EXPECT_EQ(bound.steps(), 0);
 }
 
 }  // namespace

@@ -6,13 +6,15 @@ namespace {
 using Names = std::vector<std::string>;
 
 TEST(ByName, EveryOptimizerIsThere) {
-  EXPECT_EQ(names(), (Names{"sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "lamb"}));
+  EXPECT_EQ(names(), (Names{"sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "lamb", "lion", "adafactor",
+                            "muon", "lbfgs"}));
   for (const std::string& name : names()) {
     EXPECT_EQ(by_name(name, {}).name(), name);
     EXPECT_EQ(options_of(name)[0], "rate");
     // Every listed option is taken.
     for (const std::string& option : options_of(name)) {
-      const double value = option == "nesterov" ? 0 : 0.5;
+      const bool counts = option == "iterations" || option == "history";
+      const double value = option == "nesterov" ? 0 : counts ? 3 : 0.5;
       EXPECT_NO_THROW(by_name(name, {{option, value}})) << name << ' ' << option;
     }
   }

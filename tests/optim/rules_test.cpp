@@ -1,5 +1,7 @@
 #include "optim/problem.h"
 
+#include <map>
+
 namespace varve::optim {
 namespace {
 
@@ -101,7 +103,45 @@ TEST(Rules, LambMovesFromZeroAndRestsWithoutGradient) {
   expect_near(still.value().to_vector<double>(), {1, 1, 1, 1});
 }
 
+TEST(Rules, AdafactorKeepsARowAndAColumnOfTheLargestAxes) {
+  const Variable kernel("kernel", ones({8, 3, 2, 16})), bias("bias", ones({5}));
+  std::map<std::string, Shape> kept;
+  for (const Variable& v : adafactor().over({kernel, bias}).state()) kept[v.name()] = v.shape();
+  EXPECT_EQ(kept["rows.kernel"], Shape({8, 3, 2, 1}));
+  EXPECT_EQ(kept["columns.kernel"], Shape({1, 3, 2, 16}));
+  EXPECT_EQ(kept["rows.bias"], Shape({5}));
+}
+
+// The singular values of a step come close to one: its squares add up to about the rank.
+TEST(Rules, MuonMakesStepsOrthogonalButNotOfEmbeddings) {
+  Variable w("w", zeros({4, 6})), table("embedding.weight", zeros({4, 6}));
+  Bound bound = muon(1, {.nesterov = false, .weight_decay = 0}).over({w, table});
+  const Tensor g = uniform({4, 6}, {.seed = 3}) - 0.5;
+  bound.apply({g, g});
+  const double scale = 6.0 / 4;  // out over in
+  EXPECT_NEAR(sum(square(w.value())).item<double>() / scale, 4, 1.5);
+  expect_near(abs(table.value()).to_vector<double>(), std::vector<double>(24, 3e-4));  // Adam's first step
+}
+
+// Where curvature differs by a factor of a thousand, twenty steps of gradient descent stay far away.
+TEST(Rules, LbfgsFindsTheMinimumOfAValley) {
+  Variable x("x", tensor({3.0, -2.0, 1.0, 5.0}));
+  const Tensor curvature = tensor({1.0, 10.0, 100.0, 1000.0});
+  Bound bound = lbfgs().over({x});
+  auto step = compile([&] {
+    auto [loss, gradients] = value_and_grad([&] { return sum(curvature * x.value() * x.value()); }, {x});
+    bound.apply(gradients);
+    return loss;
+  });
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_LT(step().item<double>(), 1e-8);
+}
+
 TEST(Rules, BadOptionsAreRefused) {
+  expect_error([] { lion(0.1, {.beta1 = 1}); }, "lion: beta1 is 1");
+  expect_error([] { adafactor(0.1, {.decay = 0}); }, "adafactor: decay is 0; expected a number greater than 0");
+  expect_error([] { muon(0.1, {.iterations = 0}); }, "muon: iterations is 0; expected 1 to 100");
+  expect_error([] { lbfgs(1, {.history = 0}); }, "lbfgs: history is 0; expected 1 to 100");
   expect_error([] { sgd(-1); }, "sgd: rate is -1; expected a number, 0 or more");
   expect_error([] { sgd(0.1, {.momentum = 1}); }, "sgd: momentum is 1; expected 0 or more, less than 1");
   expect_error([] { sgd(0.1, {.nesterov = true}); }, "nesterov needs a momentum");
