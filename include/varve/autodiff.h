@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "varve/tensor.h"
+#include "varve/tree.h"
 
 namespace varve {
 
@@ -29,17 +31,45 @@ std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& w
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                               const std::vector<Tensor>& wrt);
 
-// f: Tensor(Tensor), scalar result. grad(f)(x) has x's shape.
+namespace detail {
+// One argument's gradient stands by itself, those of several in a tuple.
+template <class... A>
+struct GradsOf {
+  using Type = std::tuple<Made<A>...>;
+};
+template <class A>
+struct GradsOf<A> {
+  using Type = Made<A>;
+};
+}  // namespace detail
+
+// f: of tensors, or vectors, arrays, tuples and maps of them, with a scalar result. grad(f)(x) is like x;
+// grad(f)(x, y) has the gradient of each: auto [dx, dy].
 template <class F>
 auto value_and_grad(F f) {
-  return [f = std::move(f)](const Tensor& x) {
-    auto r = detail::value_and_grads([&](const std::vector<Tensor>& in) { return Tensor(f(in[0])); }, {x});
-    return std::pair<Tensor, Tensor>(std::move(r.value), std::move(r.grads[0]));
+  return [f = std::move(f)]<class... A>(const A&... args) {
+    static_assert(sizeof...(A) > 0, "a gradient is of at least one argument");
+    static_assert((detail::is_tree<A> && ...), "arguments are tensors, or vectors, arrays, tuples or maps of them");
+    const auto given = std::tie(args...);
+    std::vector<Tensor> inputs;
+    (detail::Tree<A>::list(args, inputs), ...);
+    auto r = detail::value_and_grads(
+        [&](const std::vector<Tensor>& in) {
+          const Tensor* next = in.data();
+          auto made = std::apply(
+              [&](const A&... like) { return std::tuple<detail::Made<A>...>{detail::Tree<A>::make(like, next)...}; },
+              given);
+          return Tensor(std::apply([&](auto&... made_args) { return f(made_args...); }, made));
+        },
+        inputs);
+    const Tensor* next = r.grads.data();
+    typename detail::GradsOf<A...>::Type grads{detail::Tree<A>::make(args, next)...};
+    return std::pair<Tensor, typename detail::GradsOf<A...>::Type>(std::move(r.value), std::move(grads));
   };
 }
 template <class F>
 auto grad(F f) {
-  return [g = value_and_grad(std::move(f))](const Tensor& x) { return g(x).second; };
+  return [g = value_and_grad(std::move(f))](const auto&... args) { return g(args...).second; };
 }
 
 // A closure over variables: its scalar value, and the gradient of each variable.

@@ -41,6 +41,16 @@ Tensor operator&&(const Operand& a, const Operand& b);
 Tensor operator||(const Operand& a, const Operand& b);
 Tensor operator!(const Tensor& a);
 
+inline Tensor& operator+=(Tensor& a, const Operand& b) { return a = a + b; }
+inline Tensor& operator-=(Tensor& a, const Operand& b) { return a = a - b; }
+inline Tensor& operator*=(Tensor& a, const Operand& b) { return a = a * b; }
+inline Tensor& operator/=(Tensor& a, const Operand& b) { return a = a / b; }
+// Assigns; inside a compiled function it is recorded.
+Variable& operator+=(Variable& a, const Operand& b);
+Variable& operator-=(Variable& a, const Operand& b);
+Variable& operator*=(Variable& a, const Operand& b);
+Variable& operator/=(Variable& a, const Operand& b);
+
 Tensor cast(const Tensor& x, DType dtype);
 Tensor identity(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);
@@ -58,8 +68,20 @@ Tensor softmax(const Tensor& x, std::int64_t axis = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t axis = -1);
 
 // ---- reductions (src/ops/reduce.cpp); no axes means all of them
+
+// sum(x, {.axes = 1}), sum(x, {.axes = {0, 2}})
+class ReducedAxes : public std::optional<Axes> {
+ public:
+  ReducedAxes() = default;
+  ReducedAxes(std::nullopt_t) {}
+  ReducedAxes(int axis) : optional(Axes{axis}) {}
+  ReducedAxes(std::int64_t axis) : optional(Axes{axis}) {}
+  ReducedAxes(std::initializer_list<std::int64_t> axes) : optional(Axes(axes)) {}
+  ReducedAxes(Axes axes) : optional(std::move(axes)) {}
+  ReducedAxes(std::optional<Axes> axes) : optional(std::move(axes)) {}
+};
 struct ReduceOptions {
-  std::optional<Axes> axes = {};
+  ReducedAxes axes = {};
   bool keep = false;  // keep reduced axes with size 1
 };
 Tensor sum(const Tensor& x, const ReduceOptions& = {});
@@ -71,14 +93,14 @@ Tensor any(const Tensor& x, const ReduceOptions& = {});
 Tensor all(const Tensor& x, const ReduceOptions& = {});
 Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
 struct VarOptions {
-  std::optional<Axes> axes = {};
+  ReducedAxes axes = {};
   bool keep = false;
   std::int64_t ddof = 0;  // divide by N - ddof
 };
 Tensor var(const Tensor& x, const VarOptions& = {});
 struct NormOptions {
   double p = 2;  // 1, 2 or infinity
-  std::optional<Axes> axes = {};
+  ReducedAxes axes = {};
   bool keep = false;
 };
 Tensor norm(const Tensor& x, const NormOptions& = {});
@@ -281,7 +303,30 @@ Tensor uniform(const Shape& shape, const RandomOptions& = {});                  
 Tensor normal(const Shape& shape, const RandomOptions& = {});                                 // mean 0, deviation 1
 Tensor bernoulli(const Shape& shape, const Operand& probability, const RandomOptions& = {});  // bool
 Tensor permutation(std::int64_t n, const RandomOptions& = {});                                // i64
+Tensor integers(const Shape& shape, std::int64_t low, std::int64_t high, const RandomOptions& = {});  // i64 [low, high)
+// A class for each row of the last axis, with probabilities softmax(logits): i64 of the other axes.
+Tensor categorical(const Tensor& logits, const RandomOptions& = {});
 Tensor dropout(const Tensor& x, double rate, const RandomOptions& = {});  // kept values scaled by 1/(1-rate)
+
+// Random numbers that do not repeat: every call draws others, and two generators of one seed draw the same. What it has
+// drawn so far is a variable, so that compiled functions go on drawing as well; reset() begins again.
+class Generator {
+ public:
+  explicit Generator(std::int64_t seed = 0);
+  Tensor uniform(const Shape& shape, DType dtype = f32);
+  Tensor normal(const Shape& shape, DType dtype = f32);
+  Tensor bernoulli(const Shape& shape, const Operand& probability);
+  Tensor permutation(std::int64_t n);
+  Tensor integers(const Shape& shape, std::int64_t low, std::int64_t high);
+  Tensor categorical(const Tensor& logits);
+  RandomOptions next();  // of one more call of any function that takes them
+  void reset(std::int64_t drawn = 0);
+  Variable drawn() const { return drawn_; }  // calls so far: i64
+
+ private:
+  std::int64_t seed_;
+  Variable drawn_;
+};
 
 // ---- optimiser updates (src/ops/optimizer.cpp): new values from old ones; rates are tensors, so they may change
 struct SgdOptions {

@@ -33,6 +33,12 @@ struct Range {
   std::int64_t step = 1;
 };
 
+struct NewAxis {};
+struct Ellipsis {};
+inline constexpr NewAxis new_axis;   // in an index: an axis of size 1
+inline constexpr Ellipsis ellipsis;  // in an index: all axes that the other entries leave
+class Index;
+
 // A value that is computed when somebody reads it. Copies share it; nothing a Tensor offers changes it.
 class Tensor {
  public:
@@ -61,6 +67,9 @@ class Tensor {
   const void* data() const;          // contiguous, of this dtype, alive as long as this handle
   std::string str() const;           // as NumPy prints
 
+  // As in NumPy, a view where free: a[-1], a[{0, {1, 3}}], a[{ellipsis, 0}], a[rows].
+  Tensor operator[](const Index& index) const;
+  Tensor operator[](std::initializer_list<Index> indices) const;
   Tensor slice(std::initializer_list<Range> ranges) const;  // leading axes; a view where free
   Tensor reshape(const Shape& shape) const;                 // one size may be -1
   Tensor to(DType dtype) const;
@@ -78,6 +87,30 @@ class Tensor {
 };
 
 std::ostream& operator<<(std::ostream&, const Tensor&);
+
+// One entry of a[{…}]: a position, whose axis goes; a range; new_axis; ellipsis; or a tensor of positions. Negative
+// positions count from the end.
+class Index {
+ public:
+  Index(int position) : Index(static_cast<std::int64_t>(position)) {}
+  Index(std::int64_t position) : kind_(Kind::position), range_{position, 0, 0} {}
+  Index(std::int64_t begin, std::int64_t end, std::int64_t step = 1) : Index(Range{begin, end, step}) {}
+  Index(const Range& range) : kind_(Kind::range), range_(range) {}
+  Index(NewAxis) : kind_(Kind::added) {}
+  Index(Ellipsis) : kind_(Kind::rest) {}
+  Index(const Tensor& positions) : kind_(Kind::positions), positions_(positions) {}
+
+  enum class Kind : std::uint8_t { position, range, added, rest, positions };
+  Kind kind() const { return kind_; }
+  const Range& range() const { return range_; }
+  std::int64_t position() const { return range_.begin; }
+  const Tensor& positions() const { return positions_; }
+
+ private:
+  Kind kind_;
+  Range range_ = {};
+  Tensor positions_;
+};
 
 // A tensor, or a number that takes the type of the tensors beside it.
 class Operand {
@@ -142,11 +175,27 @@ Tensor eye(std::int64_t n, DType dtype = f32);
 
 // ---- variables
 
+class Variable;
+namespace detail {
+// While a model is copied as a whole, what a copy of a variable names.
+class Copying {
+ public:
+  virtual ~Copying() = default;
+  virtual Variable variable(const Variable& original) = 0;
+};
+inline constinit thread_local Copying* copying = nullptr;
+}  // namespace detail
+
 // A named mutable slot (parameter, statistic, counter, rate). Copies name the same slot.
 class Variable {
  public:
   struct State;
   Variable() = default;
+  Variable(const Variable& other) : state_(detail::copying ? detail::copying->variable(other).state_ : other.state_) {}
+  Variable(Variable&&) noexcept = default;
+  Variable& operator=(const Variable&) = default;
+  Variable& operator=(Variable&&) noexcept = default;
+  ~Variable() = default;
   Variable(std::string name, const Tensor& initial, bool trainable = true);
 
   const std::string& name() const;

@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, Layer>> Residual::children() const {
 
 std::vector<std::pair<std::string, Layer>> Branches::children() const {
   std::vector<std::pair<std::string, Layer>> all;
-  for (const Layer& branch : branches_) all.emplace_back(std::to_string(all.size()), branch);
+  for (const HeldLayer& branch : branches_) all.emplace_back(std::to_string(all.size()), branch);
   return all;
 }
 
@@ -84,7 +84,7 @@ Tensor Residual::forward(Tensor x, Mode mode) {
   return activation_ ? activation_(y) : y;
 }
 
-Branches::Branches(Join join, std::vector<Layer> branches) : join_(join), branches_(std::move(branches)) {
+Branches::Branches(Join join, std::vector<Layer> branches) : join_(join), branches_(branches.begin(), branches.end()) {
   if (branches_.empty()) throw Error("branches: needs at least one.");
   for (std::size_t i = 0; i < branches_.size(); ++i) {
     check_layer("branches", branches_[i]);
@@ -94,7 +94,7 @@ Branches::Branches(Join join, std::vector<Layer> branches) : join_(join), branch
 
 Tensor Branches::forward(Tensor x, Mode mode) {
   std::vector<Tensor> parts;
-  for (const Layer& branch : branches_) parts.push_back((*branch)(x, mode));
+  for (const HeldLayer& branch : branches_) parts.push_back((*branch)(x, mode));
   return joined(join_, parts);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nn/state.h"
+#include "varve/autodiff.h"
 #include "varve/distributed.h"
 
 namespace varve::nn {
@@ -40,11 +41,52 @@ void set_wide(Module::State& tree) {
   for (const auto& [name, child] : tree.children) set_wide(*child);
 }
 
+// y, whose gradient the hooks see, the last one first: as in a backward pass.
+Tensor with_gradient_hooks(const std::string& path, const Tensor& y,
+                           const std::vector<Module::State::GradientHooked>& hooks) {
+  if (!is_floating(y.dtype())) return y;
+  Tensor seen = y;
+  for (const Module::State::GradientHooked& each : hooks) {
+    const auto through =
+        custom_gradient([](const std::vector<Tensor>& in) { return in; },
+                        [path, hook = each.hook](const std::vector<Tensor>&, const std::vector<Tensor>&,
+                                                 const std::vector<Tensor>& dys) {
+                          const Tensor answer = hook(path, dys[0]);
+                          if (!answer.defined()) return dys;
+                          if (answer.type() != dys[0].type())
+                            throw Error("hook_gradient: the answer is " + answer.type().str() + ", the gradient " +
+                                        dys[0].type().str() + ".");
+                          return std::vector<Tensor>{answer};
+                        });
+    seen = through({seen})[0];
+  }
+  carry_flattened(y, seen);
+  return seen;
+}
+
 bool holds(const Module::State& tree, const Module::State* wanted) {
   if (&tree == wanted) return true;
   for (const auto& [name, child] : tree.children)
     if (holds(*child, wanted)) return true;
   return false;
+}
+
+// Lists of hooks are replaced as a whole, since calls may be on their way.
+template <class Hooked>
+void push_hook(std::shared_ptr<const std::vector<Hooked>>& hooks, Hooked hooked) {
+  const auto old = std::atomic_load(&hooks);
+  auto all = old ? std::make_shared<std::vector<Hooked>>(*old) : std::make_shared<std::vector<Hooked>>();
+  all->push_back(std::move(hooked));
+  std::atomic_store(&hooks, std::shared_ptr<const std::vector<Hooked>>(std::move(all)));
+}
+
+template <class Hooked>
+void erase_hook(std::shared_ptr<const std::vector<Hooked>>& hooks, std::int64_t number) {
+  const auto old = std::atomic_load(&hooks);
+  if (!old) return;
+  auto all = std::make_shared<std::vector<Hooked>>(*old);
+  std::erase_if(*all, [&](const Hooked& each) { return each.number == number; });
+  std::atomic_store(&hooks, all->empty() ? nullptr : std::shared_ptr<const std::vector<Hooked>>(std::move(all)));
 }
 
 }  // namespace
@@ -196,6 +238,8 @@ MaskedTensors Module::located_run(const Tensors& given, Mode mode, const std::ve
 
 Tensor Module::seen(const Tensors& x, const Tensors& all, std::size_t output) const {
   Tensor y = all[output];
+  if (const auto hooks = std::atomic_load(&state_->gradient_hooks))
+    y = with_gradient_hooks(Frame::current()->path(), y, *hooks);
   if (const auto hooks = std::atomic_load(&state_->hooks))
     for (const State::Hooked& each : *hooks)
       if (const Tensor changed = each.hook(*this, x[0], y); changed.defined()) {
@@ -296,21 +340,19 @@ std::vector<Field> Module::outputs() const { return state_->called ? state_->out
 
 std::int64_t Module::hook(Hook hook) {
   if (!hook) throw Error(kind() + ": hook: the function is empty.");
-  const auto old = std::atomic_load(&state_->hooks);
-  auto all = old ? std::make_shared<std::vector<State::Hooked>>(*old) : std::make_shared<std::vector<State::Hooked>>();
-  all->push_back({++state_->hooked, std::move(hook)});
-  const std::int64_t number = all->back().number;
-  std::atomic_store(&state_->hooks, std::shared_ptr<const std::vector<State::Hooked>>(std::move(all)));
-  return number;
+  push_hook(state_->hooks, {++state_->hooked, std::move(hook)});
+  return state_->hooked;
+}
+
+std::int64_t Module::hook_gradient(GradientHook hook) {
+  if (!hook) throw Error(kind() + ": hook_gradient: the function is empty.");
+  push_hook(state_->gradient_hooks, {++state_->hooked, std::move(hook)});
+  return state_->hooked;
 }
 
 void Module::unhook(std::int64_t number) {
-  const auto old = std::atomic_load(&state_->hooks);
-  if (!old) return;
-  auto all = std::make_shared<std::vector<State::Hooked>>(*old);
-  std::erase_if(*all, [&](const State::Hooked& each) { return each.number == number; });
-  std::atomic_store(&state_->hooks,
-                    all->empty() ? nullptr : std::shared_ptr<const std::vector<State::Hooked>>(std::move(all)));
+  erase_hook(state_->hooks, number);
+  erase_hook(state_->gradient_hooks, number);
 }
 
 void Module::learns_size() { state_->learns_size = true; }

@@ -48,8 +48,15 @@ struct Module::State {
     std::int64_t number;
     Hook hook;
   };
+  struct GradientHooked {
+    std::int64_t number;
+    GradientHook hook;
+  };
+  std::shared_ptr<const std::vector<GradientHooked>> gradient_hooks;  // likewise
   std::shared_ptr<const std::vector<Hooked>> hooks;  // null: none; replaced as a whole, since calls may be on their way
   std::int64_t hooked = 0;                           // so far
+
+  detail::Copier copier = nullptr;  // of the module that a Layer holds
 
   bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 

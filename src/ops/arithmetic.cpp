@@ -134,6 +134,17 @@ Tensor operator&&(const Operand& a, const Operand& b) { return logical_and(a, b)
 Tensor operator||(const Operand& a, const Operand& b) { return logical_or(a, b); }
 Tensor operator!(const Tensor& a) { return logical_not(a); }
 
+namespace {
+Variable& assigned(Variable& variable, const Tensor& value) {
+  variable.assign(value);
+  return variable;
+}
+}  // namespace
+Variable& operator+=(Variable& a, const Operand& b) { return assigned(a, a + b); }
+Variable& operator-=(Variable& a, const Operand& b) { return assigned(a, a - b); }
+Variable& operator*=(Variable& a, const Operand& b) { return assigned(a, a * b); }
+Variable& operator/=(Variable& a, const Operand& b) { return assigned(a, a / b); }
+
 std::vector<const OpRecord*> arithmetic_ops() {
   std::vector<const OpRecord*> list;
   for (const OpDef* op :

@@ -179,4 +179,54 @@ Tensor dropout(const Tensor& x, double rate, const RandomOptions& options) {
   return record(dropout_op.record(), {x, from.seed, from.counter}, {{"rate", rate}, {"stream", from.stream}})[0];
 }
 
+// By a product in f64: no number of a range of up to 2³¹ is likelier than another by more than 2⁻³².
+Tensor integers(const Shape& shape, std::int64_t low, std::int64_t high, const RandomOptions& options) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (low >= high) throw Error(cat("integers: from ", low, " up to ", high, " there are none; expected low < high."));
+  if (high > kMost || low < -kMost || high - low > kMost)
+    throw Error(cat("integers: from ", low, " up to ", high, ": expected at most 2³¹ numbers between -2³¹ and 2³¹."));
+  const Tensor bits = draw(bits_op, shape, source(options, "integers"), i64);
+  return floor(bits.to(f64) * (static_cast<double>(high - low) * 0x1p-32)).to(i64) + low;
+}
+
+// The largest of logits + Gumbel's noise, -log(-log u).
+Tensor categorical(const Tensor& logits, const RandomOptions& options) {
+  if (logits.rank() < 1 || !is_floating(logits.dtype()))
+    throw Error(cat("categorical: needs floating-point logits [.., classes], got ", logits.type().str(), "."));
+  if (logits.dim(-1) < 1) throw Error(cat("categorical: no class to draw from, logits are ", logits.type().str(), "."));
+  const DType dtype = logits.dtype() == f64 ? f64 : f32;
+  const Tensor u = draw(uniform_op, logits.shape(), source(options, "categorical"), dtype);
+  // u may be 0, and never 1: the noise is then the least there is.
+  return argmax(logits.to(dtype) - log(-log(maximum(u, dtype == f64 ? 0x1p-53 : 0x1p-25))), -1);
+}
+
+Generator::Generator(std::int64_t seed) : seed_(seed), drawn_("generator", full_int({}, 0, i64), false) {}
+
+RandomOptions Generator::next() {
+  const Tensor counter = drawn_.value();
+  drawn_.assign(counter + 1);
+  return {.seed = seed_, .stream = "generator", .counter = counter};
+}
+
+void Generator::reset(std::int64_t drawn) { drawn_.assign(full_int({}, drawn, i64)); }
+
+Tensor Generator::uniform(const Shape& shape, DType dtype) {
+  RandomOptions options = next();
+  options.dtype = dtype;
+  return varve::uniform(shape, options);
+}
+Tensor Generator::normal(const Shape& shape, DType dtype) {
+  RandomOptions options = next();
+  options.dtype = dtype;
+  return varve::normal(shape, options);
+}
+Tensor Generator::bernoulli(const Shape& shape, const Operand& probability) {
+  return varve::bernoulli(shape, probability, next());
+}
+Tensor Generator::permutation(std::int64_t n) { return varve::permutation(n, next()); }
+Tensor Generator::integers(const Shape& shape, std::int64_t low, std::int64_t high) {
+  return varve::integers(shape, low, high, next());
+}
+Tensor Generator::categorical(const Tensor& logits) { return varve::categorical(logits, next()); }
+
 }  // namespace varve

@@ -112,6 +112,11 @@ std::string graphviz(CompiledFn& fn, const std::vector<Tensor>& args) {
   const auto lock = fn.lock();
   return fn.program(pointers(args).data(), args.size()).plan().graphviz;
 }
+std::string types_of(const std::vector<Tensor>& tensors) {
+  std::string text;
+  for (const Tensor& tensor : tensors) text += tensor.type().str() + ';';
+  return text;
+}
 std::size_t programs(CompiledFn& fn) {
   const auto lock = fn.lock();
   return fn.programs();

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "text_checks.h"
@@ -17,7 +18,7 @@ namespace {
 using test::contains;
 
 using Floats = std::vector<float>;
-using Tensors = std::vector<Tensor>;
+using List = std::vector<Tensor>;
 
 const Tensor& sample() {
   static const Tensor a = tensor({{1.f, 2.f}, {3.f, 4.f}});
@@ -96,13 +97,13 @@ TEST_P(Autodiff, ReadingInsideDoesNotCutTheGradient) {
 
 TEST_P(Autodiff, VjpEvenAfterItsOutputWasRead) {
   const Pullback p = vjp(
-      [](const Tensors& in) {
-        return Tensors{in[0] * in[1], varve::sin(in[0])};
+      [](const List& in) {
+        return List{in[0] * in[1], varve::sin(in[0])};
       },
       {tensor({2.f, 3.f}), tensor({5.f, 7.f})});
   EXPECT_EQ(p.outputs[0].to_vector<float>(), (Floats{10, 21}));
   for (int twice = 0; twice < 2; ++twice) {
-    const Tensors dx = p.pull({ones({2}), zeros({2})});
+    const List dx = p.pull({ones({2}), zeros({2})});
     EXPECT_EQ(dx[0].to_vector<float>(), (Floats{5, 7}));
     EXPECT_EQ(dx[1].to_vector<float>(), (Floats{2, 3}));
   }
@@ -111,8 +112,7 @@ TEST_P(Autodiff, VjpEvenAfterItsOutputWasRead) {
 
 TEST_P(Autodiff, VjpOfACheckpointAroundACompiledFunction) {
   auto inner = compile([](const Tensor& x) { return x * x; });
-  const Pullback p =
-      vjp(checkpoint_many([&](const Tensors& in) { return Tensors{inner(in[0]) * 2}; }), {tensor({2.f, 3.f})});
+  const Pullback p = vjp(checkpoint_many([&](const List& in) { return List{inner(in[0]) * 2}; }), {tensor({2.f, 3.f})});
   EXPECT_EQ(p.outputs[0].to_vector<float>(), (Floats{8, 18}));
   EXPECT_EQ(p.pull({ones({2})})[0].to_vector<float>(), (Floats{8, 12}));
 }
@@ -208,18 +208,18 @@ TEST_P(Autodiff, WhatIsAskedWrongly) {
 }
 
 TEST_P(Autodiff, CustomGradient) {
-  auto clipped = custom_gradient([](const Tensors& in) { return Tensors{in[0] * in[0]}; },
-                                 [](const Tensors& in, const Tensors& out, const Tensors& dys) {
+  auto clipped = custom_gradient([](const List& in) { return List{in[0] * in[0]}; },
+                                 [](const List& in, const List& out, const List& dys) {
                                    EXPECT_EQ(out[0].shape(), in[0].shape());
-                                   return Tensors{clip(2 * in[0] * dys[0], -5, 5)};
+                                   return List{clip(2 * in[0] * dys[0], -5, 5)};
                                  });
   const auto f = [&](const Tensor& x) { return sum(clipped({x})[0]); };
   EXPECT_EQ(f(sample()).item<float>(), 30.f);
   EXPECT_EQ(grad(f)(sample()).to_vector<float>(), (Floats{2, 4, 5, 5}));
   auto program = compile([&](const Tensor& x) { return grad(f)(x); });
   EXPECT_EQ(program(sample()).to_vector<float>(), (Floats{2, 4, 5, 5}));
-  auto wrong = custom_gradient([](const Tensors& in) { return Tensors{in[0]}; },
-                               [](const Tensors&, const Tensors&, const Tensors&) { return Tensors{}; });
+  auto wrong = custom_gradient([](const List& in) { return List{in[0]}; },
+                               [](const List&, const List&, const List&) { return List{}; });
   EXPECT_THROW(grad([&](const Tensor& x) { return sum(wrong({x})[0]); })(sample()), Error);
 }
 
@@ -234,12 +234,11 @@ TEST_P(Autodiff, OfACompiledFunction) {
 }
 
 TEST_P(Autodiff, OfAnOperatorKnownByItsParts) {
-  const OpDef cube =
-      define({.name = "cube_by_parts",
-              .doc = "",
-              .family = "user",
-              .shape = [](const Call& call) { return call.in; },
-              .decompose = [](const Tensors& in, const Attrs&) { return Tensors{in[0] * in[0] * in[0]}; }});
+  const OpDef cube = define({.name = "cube_by_parts",
+                             .doc = "",
+                             .family = "user",
+                             .shape = [](const Call& call) { return call.in; },
+                             .decompose = [](const List& in, const Attrs&) { return List{in[0] * in[0] * in[0]}; }});
   EXPECT_EQ(grad([&](const Tensor& x) { return sum(cube.call({x})[0]); })(sample()).to_vector<float>(),
             (Floats{3, 12, 27, 48}));
 }
@@ -284,11 +283,11 @@ TEST_P(Autodiff, CheckpointGivesTheSameGradientsForVariablesToo) {
   const Tensor x = normal({3, 4}, {.seed = 2}).eval();
   const auto run = [&](bool kept) {
     const std::function<Tensor(const Tensor&)> f = [&](const Tensor& y) { return deep(y, w); };
-    Tensors all = value_and_grad([&] { return sum(square(kept ? f(x) : checkpoint(f)(x))); }, {w}).second;
+    List all = value_and_grad([&] { return sum(square(kept ? f(x) : checkpoint(f)(x))); }, {w}).second;
     all.push_back(grad([&](const Tensor& y) { return sum(square(kept ? f(y) : checkpoint(f)(y))); })(x));
     return all;
   };
-  const Tensors plain = run(true), again = run(false);
+  const List plain = run(true), again = run(false);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const Floats a = plain[i].to_vector<float>(), b = again[i].to_vector<float>();
     for (std::size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(a[j], b[j], 1e-5);
@@ -308,7 +307,7 @@ TEST_P(Autodiff, CheckpointDoesNotCallItsFunctionAgain) {
     };
     y = sum(checkpoint(f)(x));
   }
-  const Tensors g = gradients(y, {x, w});
+  const List g = gradients(y, {x, w});
   EXPECT_EQ(calls, 1);
   for (std::size_t i = 0; i < 2; ++i) {
     const float e = std::exp(x.to_vector<float>()[i]);
@@ -365,6 +364,25 @@ TEST_P(Autodiff, CheckpointSeesItsVariablesAsTheyWere) {
     EXPECT_EQ(calls.value().item<float>(), 1.f);
     EXPECT_NEAR(sum(slope).item<float>(), 2 * value.item<float>(), 1e-3);  // of Σ (x m)² at x = 1
   }
+}
+
+TEST_P(Autodiff, OfSeveralArguments) {
+  const auto f = [](const Tensor& x, const Tensor& y) { return sum(x * x * y); };
+  const auto [dx, dy] = grad(f)(tensor({2.f, 3.f}), tensor({5.f, 7.f}));
+  EXPECT_EQ(dx.to_vector<float>(), (Floats{20, 42}));
+  EXPECT_EQ(dy.to_vector<float>(), (Floats{4, 9}));
+  const auto [value, grads] = value_and_grad(f)(tensor({2.f}), tensor({5.f}));
+  EXPECT_EQ(value.item<float>(), 20);
+  EXPECT_EQ(std::get<1>(grads).item<float>(), 4);
+}
+
+TEST_P(Autodiff, OfVectorsAndMaps) {
+  using Named = std::map<std::string, Tensor>;
+  const auto f = [](const Named& w, const List& xs) { return sum(w.at("a") * xs[0] + w.at("b") * xs[1]); };
+  const auto [dw, dxs] = grad(f)(Named{{"a", tensor({2.f})}, {"b", tensor({3.f})}}, List{tensor({5.f}), tensor({7.f})});
+  EXPECT_EQ(dw.at("a").item<float>(), 5);
+  EXPECT_EQ(dw.at("b").item<float>(), 7);
+  EXPECT_EQ(dxs[1].item<float>(), 3);
 }
 
 }  // namespace

@@ -341,5 +341,73 @@ TEST(Module, NetworkTextMayNameOnesOwn) {
   EXPECT_EQ(network(ones({1, 2})).to_vector<float>(), (std::vector<float>{2, 2}));
 }
 
+TEST(DeepCopy, SharesNothingAndKeepsWhatIsShared) {
+  const nn::Dense tied(4);
+  auto model = nn::sequential(tied, nn::residual(nn::sequential(tied, nn::batch_norm())), Residual(4), tied);
+  const Tensor x = uniform({2, 3, 3, 4}, {.seed = 1});
+  const Tensor before = model(x).eval();
+  nn::Sequential copy = nn::deep_copy(model);
+  EXPECT_EQ(copy(x).to_vector<float>(), before.to_vector<float>());
+  EXPECT_EQ(copy.parameter_count(), model.parameter_count());
+  EXPECT_EQ(paths(copy), paths(model));
+  for (const Variable& own : copy.parameters())
+    for (const Variable& other : model.parameters()) EXPECT_FALSE(own.same(other)) << own.name();
+  EXPECT_TRUE(copy.variable("0.weight").same(copy.variable("3.weight")));
+  for (Variable& own : copy.parameters()) own.assign(zeros(own.shape()));
+  EXPECT_EQ(model(x).to_vector<float>(), before.to_vector<float>());
+  EXPECT_NE(copy(x).to_vector<float>(), before.to_vector<float>());
+}
+
+// A variable that a module holds as a member, and one in a function that it was given.
+struct Scaled : nn::Module {
+  Variable scale{"scale", tensor({2.f})};
+  Scaled() { share("scale", scale); }
+  Tensor forward(Tensor x, Mode) override { return x * scale; }
+};
+
+TEST(DeepCopy, FollowsMembersAndFunctions) {
+  Scaled one;
+  Scaled other = nn::deep_copy(one);
+  other.scale.assign(tensor({5.f}));
+  EXPECT_EQ(one(ones({1})).item<float>(), 2);
+  EXPECT_EQ(other(ones({1})).item<float>(), 5);
+  EXPECT_TRUE(other.variable("scale").same(other.scale));
+  const nn::Layer held = nn::layer(nn::sequential(one)), again = nn::deep_copy(held);
+  again->variable("0.scale").assign(tensor({7.f}));
+  EXPECT_EQ((*held)(ones({1})).item<float>(), 2);
+}
+
+struct ByPointer : nn::Module {
+  nn::Layer inner = nn::layer(nn::dense(2));
+  ByPointer() { add("inner", *inner); }
+  Tensor forward(Tensor x, Mode mode) override { return (*inner)(x, mode); }
+};
+
+TEST(DeepCopy, AModuleHeldByAPointerIsRefused) {
+  EXPECT_EQ(message_of([] { nn::deep_copy(ByPointer()); }),
+            "deep_copy: the module \"inner\" (dense) is held by a pointer, which both models would share: hold it as a "
+            "member or as an nn::HeldLayer.");
+}
+
+TEST(Module, HooksSeeGradients) {
+  auto model = nn::sequential(nn::dense(3), nn::dense(1));
+  model.build({2});
+  std::vector<std::string> seen;
+  const std::int64_t number = model[0].hook_gradient([&](const std::string& path, const Tensor& dy) {
+    seen.push_back(path + " " + dy.shape().str());
+    return dy * 2;
+  });
+  const Tensor x = ones({4, 2});
+  const auto gradient = [&] {
+    return value_and_grad([&] { return sum(model(x, Mode::train)); }, {model.variable("0.weight")}).second[0].eval();
+  };
+  const auto hooked = gradient().to_vector<float>();
+  EXPECT_EQ(seen, (std::vector<std::string>{"0 [4, 3]"}));
+  model[0].unhook(number);
+  const auto plain = gradient().to_vector<float>();
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_FLOAT_EQ(hooked[i], 2 * plain[i]);
+  EXPECT_EQ(seen.size(), 1u);
+}
+
 }  // namespace
 }  // namespace varve::nn_tests

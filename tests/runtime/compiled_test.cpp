@@ -1,7 +1,10 @@
 // Compiled functions: what a trace records, what a program bakes in, which programs are kept.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
 #include <thread>
+#include <tuple>
 
 #include "runtime/engine.h"
 #include "runtime/training.h"
@@ -261,6 +264,56 @@ TEST(CompiledExplainDeathTest, ListsKernelsAndCapturedConstants) {
         std::exit(0);
       },
       testing::ExitedWithCode(0), "lookup(.|\n)*captured constant f32 \\[3, 7\\](.|\n)*matmul");
+}
+
+TEST_P(Compiled, TakesAndGivesVectorsMapsAndTuples) {
+  using Named = std::map<std::string, Tensor>;
+  int traces = 0;
+  auto f = compile([&](const std::vector<Tensor>& xs, const Named& named) {
+    ++traces;
+    Tensor total = named.at("bias");
+    for (const Tensor& x : xs) total = total + x;
+    return std::tuple<Tensor, Named>{total, {{"twice", total * 2}, {"last", xs.back()}}};
+  });
+  const Named bias = {{"bias", ones({2})}};
+  for (int i = 0; i < 2; ++i) {
+    auto [total, rest] = f(std::vector<Tensor>{tensor({1.f, 2.f}), tensor({10.f, 20.f})}, bias);
+    EXPECT_EQ(total.to_vector<float>(), (Floats{12, 23}));
+    EXPECT_EQ(rest.at("twice").to_vector<float>(), (Floats{24, 46}));
+    EXPECT_EQ(rest.at("last").to_vector<float>(), (Floats{10, 20}));
+  }
+  EXPECT_EQ(traces, 1);
+  auto [longer, rest] = f(std::vector<Tensor>{ones({2}), ones({2}), ones({2})}, bias);
+  EXPECT_EQ(longer.to_vector<float>(), (Floats{4, 4}));
+  EXPECT_EQ(traces, 2);
+  EXPECT_EQ(f.programs(), 2u);
+  EXPECT_GT(f.peak_bytes(std::vector<Tensor>{ones({2})}, bias), 0);
+}
+
+TEST_P(Compiled, GenericFunctionsTakeWhatTheyAreGiven) {
+  auto f = compile([](auto a, auto b) {
+    if constexpr (std::is_same_v<decltype(a), Tensor>)
+      return a * b;
+    else
+      return std::array<Tensor, 2>{a[0] + b, a[1] - b};
+  });
+  EXPECT_EQ(f(tensor({3.f}), tensor({4.f})).item<float>(), 12);
+  Variable v("v", tensor({5.f}));
+  EXPECT_EQ(f(v, tensor({4.f})).item<float>(), 20);
+  const auto both = f(std::array<Tensor, 2>{tensor({1.f}), tensor({2.f})}, tensor({3.f}));
+  EXPECT_EQ(both[0].item<float>(), 4);
+  EXPECT_EQ(both[1].item<float>(), -1);
+}
+
+// What a function returns may follow from the shapes of its arguments.
+TEST_P(Compiled, ResultsOfAnyNumber) {
+  auto rows = compile([](const std::array<Tensor, 1>& x) {
+    std::vector<Tensor> all;
+    for (std::int64_t i = 0; i < x[0].dim(0); ++i) all.push_back(x[0][i] + 1);
+    return all;
+  });
+  for (const std::int64_t n : {2, 3, 2})
+    EXPECT_EQ(rows(std::array<Tensor, 1>{zeros({n, 4})}).size(), static_cast<std::size_t>(n));
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ class Sequential : public Module {  // one after the other; children are named "
  private:
   struct Named {
     std::string name;
-    Layer layer;
+    HeldLayer layer;
   };
-  std::shared_ptr<std::vector<Named>> layers_ = std::make_shared<std::vector<Named>>();  // one list for all copies
+  SharedByCopies<std::vector<Named>> layers_;
 };
 template <class... M>
 Sequential sequential(M&&... modules) {
@@ -49,7 +49,7 @@ class Residual : public Module {
   std::vector<std::pair<std::string, Layer>> children() const override;
 
  private:
-  Layer body_, shortcut_;
+  HeldLayer body_, shortcut_;
   std::function<Tensor(const Tensor&)> activation_;
 };
 template <class B>
@@ -67,7 +67,7 @@ class Branches : public Module {                           // all of the same in
 
  private:
   Join join_;
-  std::vector<Layer> branches_;
+  std::vector<HeldLayer> branches_;
 };
 template <class... M>
 Branches branches(Join join, M&&... modules) {
@@ -80,7 +80,7 @@ class Graph : public Module {
  public:
   struct Step {
     std::string name;
-    Layer layer;                    // null: `join` of the inputs
+    HeldLayer layer;                // null: `join` of the inputs
     std::vector<std::string> from;  // inputs, or steps before it; empty: the step just before, or the only input
     Join join = Join::concat;
   };
@@ -102,7 +102,7 @@ class Graph : public Module {
     std::vector<Step> steps;
   };
   std::vector<std::string> known() const;
-  std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();  // one for all copies
+  SharedByCopies<Plan> plan_;
 };
 
 // Places the layers of a built model over the ranks of this job, in their order, so that each has about as much to

@@ -1,6 +1,7 @@
 // What every layer and network is: named variables in a tree, and a forward pass.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -101,6 +102,10 @@ class Module {
  public:
   Module();
   virtual ~Module() = default;
+  Module(const Module& other);
+  Module(Module&&) noexcept = default;
+  Module& operator=(const Module&) = default;
+  Module& operator=(Module&&) noexcept = default;
 
   // One of the two. Of one input and one output, as most modules are:
   virtual Tensor forward(Tensor x, Mode mode);
@@ -179,6 +184,10 @@ class Module {
   // unhook().
   using Hook = std::function<Tensor(const Module& module, const Tensor& x, const Tensor& y)>;
   std::int64_t hook(Hook hook);
+  // Sees the gradient of each call's result, where one is computed, and the path of the module; a defined Tensor that
+  // it answers goes on in its place. The number is unhook()'s too.
+  using GradientHook = std::function<Tensor(const std::string& path, const Tensor& dy)>;
+  std::int64_t hook_gradient(GradientHook hook);
   void unhook(std::int64_t number);
 
   struct State;
@@ -244,11 +253,73 @@ class Watch {
 };
 
 using Layer = std::shared_ptr<Module>;
+
+namespace detail {
+using Copier = Layer (*)(const Module&);
+Layer remember_copier(Layer layer, Copier copier);  // what deep_copy() makes another one with
+void deep_copy(const Module& module, const std::function<void()>& copy);
+}  // namespace detail
+
 template <class M>
 requires std::is_base_of_v<Module, std::decay_t<M>> Layer layer(M&& module) {
-  return std::make_shared<std::decay_t<M>>(std::forward<M>(module));
+  using Held = std::decay_t<M>;
+  Layer made = std::make_shared<Held>(std::forward<M>(module));
+  if constexpr (std::is_copy_constructible_v<Held>)
+    return detail::remember_copier(std::move(made), [](const Module& from) -> Layer {
+      return std::make_shared<Held>(static_cast<const Held&>(from));
+    });
+  else
+    return made;
 }
 inline Layer layer(Layer made) { return made; }
+
+// A module held by a module that does not know its class. deep_copy() makes another one of it; a Layer is shared.
+class HeldLayer {
+ public:
+  HeldLayer() = default;
+  HeldLayer(std::nullptr_t) {}
+  HeldLayer(Layer layer) : layer_(std::move(layer)) {}
+  HeldLayer(const HeldLayer& other);
+  HeldLayer(HeldLayer&&) noexcept = default;
+  HeldLayer& operator=(const HeldLayer&) = default;
+  HeldLayer& operator=(HeldLayer&&) noexcept = default;
+  ~HeldLayer() = default;
+  Module& operator*() const { return *layer_; }
+  Module* operator->() const { return layer_.get(); }
+  Module* get() const { return layer_.get(); }
+  explicit operator bool() const { return layer_ != nullptr; }
+  operator const Layer&() const { return layer_; }
+
+ private:
+  Layer layer_;
+};
+// What copies of a module share, and deep_copy() makes anew.
+template <class T>
+class SharedByCopies {
+ public:
+  SharedByCopies() : value_(std::make_shared<T>()) {}
+  SharedByCopies(const SharedByCopies& other)
+      : value_(varve::detail::copying ? std::make_shared<T>(*other.value_) : other.value_) {}
+  SharedByCopies(SharedByCopies&&) noexcept = default;
+  SharedByCopies& operator=(const SharedByCopies&) = default;
+  SharedByCopies& operator=(SharedByCopies&&) noexcept = default;
+  ~SharedByCopies() = default;
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_.get(); }
+
+ private:
+  std::shared_ptr<T> value_;
+};
+
+// A model with the same values that shares nothing with this one: neither variables nor modules; variables that are
+// tied stay tied. Error that names a module which another one holds by a pointer of its own.
+template <class M>
+requires std::is_base_of_v<Module, M> M deep_copy(const M& module) {
+  std::optional<M> made;
+  detail::deep_copy(module, [&] { made.emplace(module); });
+  return std::move(*made);
+}
+Layer deep_copy(const Layer& layer);
 
 // While one is alive, the products of layers (dense, convolution, recurrent, attention) are computed in this type from
 // float32 master weights, and norms and losses in float32.
