@@ -247,6 +247,14 @@ void bind_module(nb::module_& m) {
                return answer.is_none() ? Tensor() : to_tensor(answer);
              });
            })
+      .def("_hook_gradient",
+           [](Module& self, std::function<nb::object(std::string, Tensor)> see) {
+             return self.hook_gradient([see](const std::string& path, const Tensor& dy) {
+               const nb::gil_scoped_acquire lock;
+               const nb::object answer = see(path, dy);
+               return answer.is_none() ? Tensor() : to_tensor(answer);
+             });
+           })
       .def("_unhook", &Module::unhook)
       .def("_attend",
            [](Module& self, nb::handle query, nb::handle memory, bool train) {

@@ -56,6 +56,25 @@ True)",
 [0, 1, 2, 3])",
       "n"_a, seed_named, stream_named, counter_named);
   op(
+      m, "integers",
+      [](const Shape& shape, std::int64_t low, std::int64_t high, std::int64_t seed, const std::string& stream,
+         const Tensor& counter) { return integers(shape, low, high, random(seed, stream, counter)); },
+      R"(Random integers from low up to high, which is not among them.
+
+>>> vv.integers((3,), 5, 6).tolist()
+[5, 5, 5])",
+      "shape"_a, "low"_a, "high"_a, seed_named, stream_named, counter_named);
+  op(
+      m, "categorical",
+      [](const Tensor& logits, std::int64_t seed, const std::string& stream, const Tensor& counter) {
+        return categorical(logits, random(seed, stream, counter));
+      },
+      R"(A class for each row of the last axis, with probabilities softmax(logits).
+
+>>> vv.categorical([[0.0, 100.0, 0.0], [100.0, 0.0, 0.0]]).tolist()
+[1, 0])",
+      "logits"_a, seed_named, stream_named, counter_named);
+  op(
       m, "dropout",
       [](const Tensor& x, double rate, std::int64_t seed, const std::string& stream, const Tensor& counter) {
         return dropout(x, rate, random(seed, stream, counter));

@@ -37,7 +37,8 @@ RENAMED = {
     "varve::data::Loader::end": "data.DataLoader.__iter__", "varve::nn::Sequential::size": "nn.Sequential.__len__",
     "varve::nn::Watch": "nn.watch", "varve::nn::Precision": "nn.precision", "varve::nn::Precision::current": "nn.precision",
     "varve::nn::SyncBatchNorm": "nn.sync_batch_norm", "varve::nn::SyncBatchNorm::current": "nn.sync_batch_norm",
-    "varve::nn::Module::hook": "nn.Module.register_forward_hook", "varve::nn::Summary::str": "nn.Summary.__repr__",
+    "varve::nn::Module::hook": "nn.Module.register_forward_hook",
+    "varve::nn::Module::hook_gradient": "nn.Module.register_gradient_hook", "varve::nn::deep_copy": "nn.Module.__reduce__", "varve::nn::Summary::str": "nn.Summary.__repr__",
     "varve::nn::Module::named_variables": "nn.Module.state_dict", "varve::nn::Module::weights": "nn.Module.state_dict",
     "varve::nn::Module::set_weights": "nn.Module.load_state_dict", "varve::nn::network_from_toml": "nn.load_network",
     "varve::train::find_rate": "train.lr_find", "varve::train::run_folders": "train.runs", "varve::nn::function": "nn.Lambda",
@@ -63,7 +64,9 @@ _LITERAL = "a string"
 _HOUSE = "for the house"
 REASONS = {
     "varve::Pullback": "vv.vjp returns a tuple", "varve::optim::Group": "arguments of Optimizer.group",
-    "varve::Range": "slices", "varve::kEnd": "slices", "varve::kAllDTypes": "list(vv.DType)", "varve::DType": "vv.DType; boolean is bool_",
+    "varve::Range": "slices", "varve::kEnd": "slices", "varve::NewAxis": "None in an index", "varve::new_axis": "None in an index",
+    "varve::Ellipsis": "...", "varve::ellipsis": "...", "varve::Index": "anything in an index", "varve::ReducedAxes": "axis=",
+    "varve::CompiledTree": "vv.compile", "varve::nn::HeldLayer": "attributes of a module", "varve::nn::SharedByCopies": "for layers in C++", "varve::kAllDTypes": "list(vv.DType)", "varve::DType": "vv.DType; boolean is bool_",
     "varve::name": "str() of an element type; the others are strings", "varve::parse_dtype": "every argument dtype takes a name",
     "varve::half": "NumPy's float16", "varve::bfloat16": "ml_dtypes.bfloat16", "varve::dtype_of": "of C++ types",
     "varve::printable": "for messages", "varve::nearest": "for messages", "varve::did_you_mean": "for messages",

@@ -48,6 +48,7 @@ from ._create import arange, asarray, from_dlpack, load, load_metadata, save
 from ._compiled import Compiled, compile
 from ._functions import checkpoint, custom_vjp, grad, gradients, scan, value_and_grad, vjp
 from ._transforms import hessian, hvp, jacobian, jvp, vmap
+from ._generator import Generator
 from ._own import add_kernel, define, elementwise
 from . import data, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict
@@ -59,7 +60,7 @@ if TYPE_CHECKING:  # typing is slow to import
     from . import distributed
 
 __all__ = [
-    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "checkpoint", "compile", "custom_vjp", "grad",
+    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "Generator", "checkpoint", "compile", "custom_vjp", "grad",
     "gradients", "scan", "value_and_grad", "vjp", "hessian", "hvp", "jacobian", "jvp", "vmap", "add_kernel", "define", "elementwise", "data", "distributed", "nn", "optim", "train",
     "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
 ]  # fmt: skip

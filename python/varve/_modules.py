@@ -194,7 +194,7 @@ def load(self: _core.Module, path: Any, layout: str = "varve", strict: bool = Tr
 
 
 class Hook:
-    """A forward hook that can be removed; in a `with` block it is, at its end.
+    """A hook that can be removed; in a `with` block it is, at its end.
 
     >>> from varve import nn
     >>> hook = nn.Dense(3).register_forward_hook(lambda module, x, y: None)
@@ -233,6 +233,22 @@ def register_forward_hook(self: _core.Module, function: Callable[[Any, Tensor, T
     [(2, 3)]
     """
     return Hook(self, self._hook(function))
+
+
+def register_gradient_hook(self: _core.Module, function: Callable[[str, Tensor], Any]) -> Hook:
+    """Calls `function(path, dy)` with the gradient of each of this module's results, where one is computed; a tensor that it
+    returns goes on in the gradient's place. Inside compile it is called while the program is recorded.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> layer = nn.Dense(3); layer.build((4,))
+    >>> shapes = []
+    >>> with layer.register_gradient_hook(lambda path, dy: shapes.append(dy.shape)):
+    ...     _ = vv.grad(lambda x: layer(x).sum())(vv.ones((2, 4)))
+    >>> shapes
+    [(2, 3)]
+    """
+    return Hook(self, self._hook_gradient(function))
 
 
 # ---- copies and pickles
@@ -353,7 +369,8 @@ def _summary_html(self: Summary) -> str:
 
 
 for _function in (named_children, children, named_modules, modules, named_parameters, named_buffers, build, apply, state_dict,
-                  load_state_dict, save, load, register_forward_hook):  # fmt: skip
+                  load_state_dict, save, load, register_forward_hook,
+                  register_gradient_hook):  # fmt: skip
     setattr(_core.Module, _function.__name__, _function)
 for _name, _method in {"__reduce__": _reduce, "__setstate__": _setstate, "__repr__": _repr, "_repr_html_": _html}.items():
     setattr(_core.Module, _name, _method)

@@ -270,7 +270,7 @@ MaskedTensors Module::call(const Tensors& x, Mode mode, const std::vector<Mask>&
   MaskedTensors result = located_run(x, mode, masks);
   Tensors& y = result.y;
   if (!state_->called) state_->first_call(*this, x, y);
-  if (innermost_watch || std::atomic_load(&state_->hooks))
+  if (innermost_watch || std::atomic_load(&state_->hooks) || std::atomic_load(&state_->gradient_hooks))
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = seen(x, y, i);
   frame.reset();
   for (std::size_t i = 0; i < y.size(); ++i)
