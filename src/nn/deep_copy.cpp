@@ -48,7 +48,7 @@ class DeepCopy : public varve::detail::Copying {
     if (!original) return nullptr;
     const auto made = layers_.find(original.get());
     if (made != layers_.end()) return made->second;
-    const detail::Copier copier = original->state()->copier;
+    const copies::Copier copier = original->state()->copier;
     if (!copier)
       throw Error("deep_copy: " + original->kind() + " \"" + original->state()->name +
                   "\" cannot be copied: its class has no copy constructor, or it was not made by nn::layer().");
@@ -116,7 +116,7 @@ Module::Module(const Module& other)
 HeldLayer::HeldLayer(const HeldLayer& other)
     : layer_(DeepCopy::current() ? DeepCopy::current()->layer(other.layer_) : other.layer_) {}
 
-namespace detail {
+namespace copies {
 
 Layer remember_copier(Layer layer, Copier copier) {
   layer->state()->copier = copier;
@@ -130,12 +130,12 @@ void deep_copy(const Module& module, const std::function<void()>& copy) {
   scope.check(*module.state(), "");
 }
 
-}  // namespace detail
+}  // namespace copies
 
 Layer deep_copy(const Layer& layer) {
   if (!layer) throw Error("deep_copy: the layer is null.");
   Layer made;
-  detail::deep_copy(*layer, [&] { made = DeepCopy::current()->layer(layer); });
+  copies::deep_copy(*layer, [&] { made = DeepCopy::current()->layer(layer); });
   return made;
 }
 

@@ -56,7 +56,7 @@ struct Module::State {
   std::shared_ptr<const std::vector<Hooked>> hooks;  // null: none; replaced as a whole, since calls may be on their way
   std::int64_t hooked = 0;                           // so far
 
-  detail::Copier copier = nullptr;  // of the module that a Layer holds
+  copies::Copier copier = nullptr;  // of the module that a Layer holds
 
   bool wide = false;  // built for f64: variables are f64, and so is what is computed unless a Precision says otherwise
 

@@ -254,18 +254,18 @@ class Watch {
 
 using Layer = std::shared_ptr<Module>;
 
-namespace detail {
+namespace copies {
 using Copier = Layer (*)(const Module&);
 Layer remember_copier(Layer layer, Copier copier);  // what deep_copy() makes another one with
 void deep_copy(const Module& module, const std::function<void()>& copy);
-}  // namespace detail
+}  // namespace copies
 
 template <class M>
 requires std::is_base_of_v<Module, std::decay_t<M>> Layer layer(M&& module) {
   using Held = std::decay_t<M>;
   Layer made = std::make_shared<Held>(std::forward<M>(module));
   if constexpr (std::is_copy_constructible_v<Held>)
-    return detail::remember_copier(std::move(made), [](const Module& from) -> Layer {
+    return copies::remember_copier(std::move(made), [](const Module& from) -> Layer {
       return std::make_shared<Held>(static_cast<const Held&>(from));
     });
   else
@@ -316,7 +316,7 @@ class SharedByCopies {
 template <class M>
 requires std::is_base_of_v<Module, M> M deep_copy(const M& module) {
   std::optional<M> made;
-  detail::deep_copy(module, [&] { made.emplace(module); });
+  copies::deep_copy(module, [&] { made.emplace(module); });
   return std::move(*made);
 }
 Layer deep_copy(const Layer& layer);
