@@ -47,9 +47,8 @@ struct GradsOf<A> {
 // grad(f)(x, y) has the gradient of each: auto [dx, dy].
 template <class F>
 auto value_and_grad(F f) {
-  return [f = std::move(f)]<class... A>(const A&... args) {
-    static_assert(sizeof...(A) > 0, "a gradient is of at least one argument");
-    static_assert((detail::is_tree<A> && ...), "arguments are tensors, or vectors, arrays, tuples or maps of them");
+  return [f = std::move(f)]<class... A>(const A&... args) requires(sizeof...(A) > 0 && (detail::is_tree<A> && ...) &&
+                                                                   std::is_invocable_v<const F&, detail::Made<A>&...>) {
     const auto given = std::tie(args...);
     std::vector<Tensor> inputs;
     (detail::Tree<A>::list(args, inputs), ...);
@@ -69,7 +68,11 @@ auto value_and_grad(F f) {
 }
 template <class F>
 auto grad(F f) {
-  return [g = value_and_grad(std::move(f))](const auto&... args) { return g(args...).second; };
+  using Both = decltype(value_and_grad(std::move(f)));
+  return [both = value_and_grad(std::move(f))]<class... A>(
+      const A&... args) requires std::is_invocable_v<const Both&, const A&...> {
+    return both(args...).second;
+  };
 }
 
 // A closure over variables: its scalar value, and the gradient of each variable.

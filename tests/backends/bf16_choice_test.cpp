@@ -51,7 +51,7 @@ TEST(Bf16Choice, TheModelGivesWhatWasMeasured) {
     EXPECT_LT(cpu::tile_seconds(size), cpu::plain_seconds(size));
 }
 
-std::string planned(const Function& f, const Tensors& in) {
+std::string planned(const Function& f, const TensorList& in) {
   return detail::text(*detail::compile(f, {.device = "cpu"}), in);
 }
 
@@ -61,15 +61,15 @@ struct MixedStep {
   std::int64_t batch = 16;
   const Rule* rule = &rules()[0];
 
-  Tensors inputs() const {
+  TensorList inputs() const {
     return {values({batch, 96}, 1), values({96, 80}, 2), values({96, 80}, 3), square(values({96, 80}, 4))};
   }
   // In bf16, the weights and the update in f32, as mixed precision has it. The rate is a tensor, as in training.
   Function function() const {
-    return [*this](const Tensors& in) {
+    return [*this](const TensorList& in) {
       const Tensor loss = sum(square(matmul(in[0].to(bf16), in[1].to(bf16))).to(f32));
       const Updated next = rule->update(in[1], gradients(loss, {in[1]})[0], in[2], in[3], sum(in[0]) * 0 + 0.05f);
-      return Tensors{loss, next.parameter};
+      return TensorList{loss, next.parameter};
     };
   }
 };
@@ -117,7 +117,7 @@ TEST(Bf16Choice, WhatIsFusedGivesTheSame) {
 // ---- convolutions
 
 std::string planned_conv(const Shape& x, const Shape& w) {
-  return planned([](const Tensors& in) { return Tensors{conv2d(in[0].to(bf16), in[1].to(bf16)).to(f32)}; },
+  return planned([](const TensorList& in) { return TensorList{conv2d(in[0].to(bf16), in[1].to(bf16)).to(f32)}; },
                  {zeros(x), zeros(w)});
 }
 
@@ -137,14 +137,14 @@ TEST(Bf16Choice, ConvolutionsGoToTiles) {
 TEST(Bf16Choice, ARecurrentLayerLeavesItsLargeProductsToTiles) {
   const auto kernels_on = [](Bf16 products, std::int64_t features) {
     const Bf16As processor(products);
-    const Tensors in = {values({5, 32, features}, 1), values({features, 128}, 2), values({32, 128}, 3),
-                        values({128}, 4)};
-    const Function f = [](const Tensors& given) {
-      Tensors narrow;
+    const TensorList in = {values({5, 32, features}, 1), values({features, 128}, 2), values({32, 128}, 3),
+                           values({128}, 4)};
+    const Function f = [](const TensorList& given) {
+      TensorList narrow;
       for (const Tensor& t : given) narrow.push_back(t.to(bf16));
       const Tensor loss = sum(square(lstm(narrow[0], {{narrow[1], narrow[2], narrow[3]}}).y).to(f32));
-      const Tensors found = gradients(loss, {narrow[1], narrow[2]});
-      return Tensors{found[0].to(f32), found[1].to(f32)};
+      const TensorList found = gradients(loss, {narrow[1], narrow[2]});
+      return TensorList{found[0].to(f32), found[1].to(f32)};
     };
     return planned(f, in);
   };

@@ -14,15 +14,15 @@ const Sizes kSizes[] = {{1, 1, 1, 1},   {17, 17, 5, 5},   {1, 257, 64, 64},  {25
 
 // `inside`: operands and result are [.., T, heads, D].
 Function with_gradients(AttentionOptions options, bool inside = false) {
-  return [options, inside](const Tensors& in) {
+  return [options, inside](const TensorList& in) {
     const auto transposed = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
     const Tensor y = transposed(attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), options));
-    const Tensors grads = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
-    return Tensors{y, grads[0], grads[1], grads[2]};
+    const TensorList grads = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
+    return TensorList{y, grads[0], grads[1], grads[2]};
   };
 }
 
-Tensors operands(const Sizes& s, Shape leading, bool inside) {
+TensorList operands(const Sizes& s, Shape leading, bool inside) {
   const auto shape = [&](std::int64_t time, std::int64_t columns) {
     Ints sizes = leading.vec();
     sizes.insert(sizes.end() - (inside ? 1 : 0), time);
@@ -50,11 +50,11 @@ TEST(CpuAttention, HeadByHeadWithItsGradient) {
 // Queries, keys and values are slices of one projection: read where they lie, not copied first.
 TEST(CpuAttention, ReadsSlicesInPlace) {
   const std::string text = checked(
-      [](const Tensors& in) {
-        const Tensors parts = split(in[0], 3, 2);
+      [](const TensorList& in) {
+        const TensorList parts = split(in[0], 3, 2);
         const auto heads = [](const Tensor& x) { return transpose(reshape(x, {2, 19, 4, 6}), {0, 2, 1, 3}); };
         const Tensor y = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
-        return Tensors{transpose(y, {0, 2, 1, 3})};
+        return TensorList{transpose(y, {0, 2, 1, 3})};
       },
       {values({2, 19, 72}, 5)});
   expect_kernel(text, "heads attention");
@@ -65,9 +65,9 @@ TEST(CpuAttention, ReadsSlicesInPlace) {
 TEST(CpuAttention, WritesJoinedGradientsInPlace) {
   for (const Ints& order : {Ints{0, 1, 2}, Ints{2, 0, 1}}) {
     const std::string text = checked(
-        [&](const Tensors& in) {
+        [&](const TensorList& in) {
           const Ints widths = {24, 24, 12}, sizes = {6, 6, 3};
-          Tensors heads(3);
+          TensorList heads(3);
           std::int64_t first = 0;
           for (const std::int64_t part : order) {
             const auto p = static_cast<std::size_t>(part);
@@ -88,18 +88,18 @@ TEST(CpuAttention, WritesJoinedGradientsInPlace) {
 TEST(CpuAttention, TransposedHeadsAndColumns) {
   expect_kernel(
       checked(
-          [](const Tensors& in) {
+          [](const TensorList& in) {
             const auto transposed = [](const Tensor& x) { return transpose(x, {1, 3, 2, 0}); };
-            return Tensors{attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), {.causal = true})};
+            return TensorList{attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), {.causal = true})};
           },
           {values({7, 2, 3, 21}, 1), values({7, 2, 3, 21}, 2), values({7, 2, 3, 21}, 3)}),
       "heads attention");
 }
 
 TEST(CpuAttention, DecomposedWithMasksAndSharedHeads) {
-  const Tensors given = operands({9, 11, 4, 4}, {2, 3}, false);
+  const TensorList given = operands({9, 11, 4, 4}, {2, 3}, false);
   const std::string masked = checked(
-      [](const Tensors& in) {
+      [](const TensorList& in) {
         return with_gradients({.mask = in[4]})({in[0], in[1], in[2], in[3]});
       },
       {given[0], given[1], given[2], given[3], values({9, 11}, 9)});
@@ -112,7 +112,7 @@ TEST(CpuAttention, DecomposedWithMasksAndSharedHeads) {
 // A block of queries or a thread more changes no bit.
 TEST(CpuAttention, SameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  const Tensors in = operands({385, 385, 16, 16}, {1, 3}, true);
+  const TensorList in = operands({385, 385, 16, 16}, {1, 3}, true);
   std::vector<std::vector<float>> one;
   for (const int count : {1, 2, 3}) {
     set_threads(count);
@@ -124,12 +124,12 @@ TEST(CpuAttention, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(CpuAttention, HalfPrecisionIsRoundedOnlyAtItsEnds) {
-  Tensors given = operands({33, 33, 20, 20}, {2, 2}, false);
+  TensorList given = operands({33, 33, 20, 20}, {2, 2}, false);
   for (Tensor& x : given) x = x.to(bf16);
   const AttentionOptions options{.causal = true};
-  const Function half = [&](const Tensors& in) { return Tensors{attention(in[0], in[1], in[2], options)}; };
-  const Function single = [&](const Tensors& in) {
-    return Tensors{attention(in[0].to(f32), in[1].to(f32), in[2].to(f32), options).to(bf16)};
+  const Function half = [&](const TensorList& in) { return TensorList{attention(in[0], in[1], in[2], options)}; };
+  const Function single = [&](const TensorList& in) {
+    return TensorList{attention(in[0].to(f32), in[1].to(f32), in[2].to(f32), options).to(bf16)};
   };
   EXPECT_EQ(run_on("cpu", half, given).results, run_on("cpu", single, given).results);
 }

@@ -14,13 +14,13 @@ struct Classifier {
   Shape labels = {};                     // other than [rows]
   DType dtype = i64;
 
-  Tensors inputs() const {
+  TensorList inputs() const {
     const Tensor number = (values({rows}, 9) + 1) * (0.4999f * static_cast<float>(classes));
     const Tensor label = minimum(cast(number, dtype), classes - 1);
     return {values({rows, features}, 1), values(transposed ? Shape{classes, features} : Shape{features, classes}, 2),
             values({classes}, 3), reshape(label, labels.rank() == 0 ? Shape{rows} : labels)};
   }
-  Tensor logits(const Tensors& in) const {
+  Tensor logits(const TensorList& in) const {
     const Tensor product = matmul(in[0], in[1], {.transpose_b = transposed}), y = bias ? product + in[2] : product;
     if (labels.rank() == 0) return y;
     Shape shape = labels;
@@ -29,11 +29,11 @@ struct Classifier {
   }
   Function step(std::vector<std::size_t> wanted = {0, 1, 2}) const {
     if (!bias) std::erase(wanted, std::size_t{2});
-    return [*this, wanted](const Tensors& in) {
+    return [*this, wanted](const TensorList& in) {
       const Tensor loss = cross_entropy(logits(in), in[3]);
-      Tensors of;
+      TensorList of;
       for (const std::size_t i : wanted) of.push_back(in[i]);
-      Tensors results = gradients(loss, of);
+      TensorList results = gradients(loss, of);
       results.push_back(loss);
       return results;
     };
@@ -60,8 +60,8 @@ TEST_P(CpuClassLossBlocks, AreMany) {
   const Outcome blocks = run_on("cpu", c.step(), c.inputs());
   const Outcome parts = run_on(
       "cpu",
-      [&](const Tensors& in) {
-        Tensors results = c.step()(in);
+      [&](const TensorList& in) {
+        TensorList results = c.step()(in);
         results.push_back(max(c.logits(in)));
         return results;
       },
@@ -99,9 +99,9 @@ TEST(CpuClassLoss, WhatOthersReadIsNotHidden) {
   const Classifier c;
   const auto with = [&](const std::function<Tensor(const Tensor& logits, const Tensor& loss)>& extra) {
     expect_no_kernel(checked(
-                         [&](const Tensors& in) {
+                         [&](const TensorList& in) {
                            const Tensor logits = c.logits(in), loss = cross_entropy(logits, in[3]);
-                           Tensors results = gradients(loss, {in[0], in[1]});
+                           TensorList results = gradients(loss, {in[0], in[1]});
                            results.push_back(extra(logits, loss));
                            return results;
                          },
@@ -117,10 +117,10 @@ TEST(CpuClassLoss, WhatOthersReadIsNotHidden) {
 TEST(CpuClassLoss, AWeightOfTheLossThatComesFromTheLogitsForbidsIt) {
   const Classifier c;
   expect_no_kernel(checked(
-                       [&](const Tensors& in) {
+                       [&](const TensorList& in) {
                          const Tensor losses = cross_entropy(c.logits(in), in[3], Reduction::none);
                          const Tensor total = sum(losses * losses);
-                         return Tensors{total, gradients(total, {in[1]})[0]};
+                         return TensorList{total, gradients(total, {in[1]})[0]};
                        },
                        c.inputs()),
                    kKernel);
@@ -128,7 +128,7 @@ TEST(CpuClassLoss, AWeightOfTheLossThatComesFromTheLogitsForbidsIt) {
 
 TEST(CpuClassLoss, ALabelOutOfRangeIsAnErrorAtTheRead) {
   const Classifier c;
-  Tensors in = c.inputs();
+  TensorList in = c.inputs();
   in[3] = where(arange(512) == 300, 777, in[3]);
   try {
     run_on("cpu", c.step(), in);

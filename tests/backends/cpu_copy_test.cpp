@@ -14,10 +14,10 @@ void expect_permutations(const Shape& shape, DType dtype) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(shape.rank()));
   std::iota(order.begin(), order.end(), 0);
   do {
-    const Function turn = [&](const Tensors& in) {
-      return Tensors{reshape(transpose(in[0], Axes(order.begin(), order.end())), {shape.numel()})};
+    const Function turn = [&](const TensorList& in) {
+      return TensorList{reshape(transpose(in[0], Axes(order.begin(), order.end())), {shape.numel()})};
     };
-    const Tensors in{numbered(shape, dtype)};
+    const TensorList in{numbered(shape, dtype)};
     EXPECT_EQ(run_on("cpu", turn, in).results, run_on("reference", turn, in).results) << shape.str();
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -32,10 +32,10 @@ TEST(CpuCopy, AllPermutations) {
 
 TEST(CpuCopy, SlicesAndSteps) {
   const std::string text = checked(
-      [](const Tensors& in) {
+      [](const TensorList& in) {
         const Tensor part = in[0].slice({Range{1, 39, 2}, Range{}, Range{3, 30}});
-        return Tensors{reshape(transpose(part, {1, 2, 0}), {-1}), reshape(flip(in[0], {0, 2}), {-1}),
-                       reshape(broadcast_to(in[1], {4, 40, 35}), {-1})};
+        return TensorList{reshape(transpose(part, {1, 2, 0}), {-1}), reshape(flip(in[0], {0, 2}), {-1}),
+                          reshape(broadcast_to(in[1], {4, 40, 35}), {-1})};
       },
       {values({40, 5, 33}, 1), values({40, 1}, 2)});
 }

@@ -10,14 +10,14 @@ namespace {
 // ---- gelu
 
 TEST(CpuGelu, WithItsSlopeInOnePass) {
-  const Function trained = [](const Tensors& in) {
+  const Function trained = [](const TensorList& in) {
     const Tensor y = gelu(in[0] * 4.0);
-    return Tensors{y, gradients(sum(y * in[1]), {in[0]})[0]};
+    return TensorList{y, gradients(sum(y * in[1]), {in[0]})[0]};
   };
   for (const Shape& shape : {Shape{1}, Shape{37}, Shape{3, 100, 67}})
     expect_kernel(checked(trained, {values(shape, 1), values(shape, 2)}), "gelu+slope");
   // Without a gradient it goes with its neighbours.
-  expect_no_kernel(checked([](const Tensors& in) { return Tensors{gelu(in[0]) + 1.0}; }, {values({37}, 1)}),
+  expect_no_kernel(checked([](const TensorList& in) { return TensorList{gelu(in[0]) + 1.0}; }, {values({37}, 1)}),
                    "gelu+slope");
 }
 
@@ -26,9 +26,9 @@ TEST(CpuGelu, WithItsSlopeInOnePass) {
 TEST(CpuRows, CrossEntropyAndItsGradientInOneKernel) {
   const Tensor labels = tensor(std::vector<std::int64_t>{1, 0, 4, 2}, Shape{4});
   const std::string text = checked(
-      [&](const Tensors& in) {
+      [&](const TensorList& in) {
         const Tensor loss = cross_entropy(in[0], in[1]);
-        return Tensors{loss, gradients(loss, {in[0]})[0]};
+        return TensorList{loss, gradients(loss, {in[0]})[0]};
       },
       {values({4, 5}, 1), labels});
   expect_kernel(text, "rows cross_entropy+gradient");
@@ -36,21 +36,22 @@ TEST(CpuRows, CrossEntropyAndItsGradientInOneKernel) {
 
 TEST(CpuRows, SoftmaxAndItsGradient) {
   const std::string text = checked(
-      [](const Tensors& in) {
+      [](const TensorList& in) {
         const Tensor y = softmax(in[0], -1);
-        return Tensors{gradients(sum(y * in[1]), {in[0]})[0]};
+        return TensorList{gradients(sum(y * in[1]), {in[0]})[0]};
       },
       {values({3, 2, 37}, 1), values({3, 2, 37}, 2)});
   expect_kernel(text, "rows softmax  <-");
   expect_kernel(text, "rows softmax_grad");
-  const std::string other = checked([](const Tensors& in) { return Tensors{softmax(in[0], 0)}; }, {values({7, 5}, 1)});
+  const std::string other =
+      checked([](const TensorList& in) { return TensorList{softmax(in[0], 0)}; }, {values({7, 5}, 1)});
   expect_no_kernel(other, "rows softmax  <-");
 }
 
 TEST(CpuRows, Norms) {
   const std::string text = checked(
-      [](const Tensors& in) {
-        return Tensors{layer_norm(in[0], in[1], in[2]), rms_norm(in[0], in[1])};
+      [](const TensorList& in) {
+        return TensorList{layer_norm(in[0], in[1], in[2]), rms_norm(in[0], in[1])};
       },
       {values({6, 33}, 1), values({33}, 2), values({33}, 3)});
   expect_kernel(text, "rows layer_norm");
@@ -70,19 +71,19 @@ TEST(CpuRows, ALabelOutOfRangeIsAnErrorAtTheRead) {
 
 // ---- any number of threads, the same bits
 
-Tensors dense_step(const Tensors& in) {
+TensorList dense_step(const TensorList& in) {
   const Tensor y = relu(matmul(in[0], in[1]) + in[2]);
   const std::vector<Tensor> g = gradients(sum(y * y), {in[0], in[1]});
   return {y, g[0], g[1]};
 }
 
-Tensors conv_step(const Tensors& in) {
+TensorList conv_step(const TensorList& in) {
   const Tensor y = relu(conv2d(in[0], in[1], {.padding = {1, 1}}) + in[2]);
   const std::vector<Tensor> g = gradients(sum(y * y), {in[0], in[1]});
   return {y, g[0], g[1]};
 }
 
-void expect_same_bits(const Function& f, const Tensors& in) {
+void expect_same_bits(const Function& f, const TensorList& in) {
   const ThreadsRestored restored;
   set_deterministic(true);
   set_threads(1);
@@ -97,7 +98,7 @@ void expect_same_bits(const Function& f, const Tensors& in) {
 
 TEST(CpuDeterministic, Products) {
   expect_same_bits(dense_step, {values({65, 130}, 1), values({130, 150}, 2), values({150}, 3)});
-  expect_same_bits([](const Tensors& in) { return Tensors{matmul(in[0], in[1])}; },
+  expect_same_bits([](const TensorList& in) { return TensorList{matmul(in[0], in[1])}; },
                    {values({18, 5, 33}, 1), values({18, 33, 7}, 2)});
 }
 
@@ -107,13 +108,13 @@ TEST(CpuDeterministic, Convolutions) {
 
 TEST(CpuThreads, AProgramSurvivesAChangeOfThreads) {
   const ThreadsRestored restored;
-  const Tensors in = {values({65, 130}, 1), values({130, 150}, 2), values({150}, 3)};
+  const TensorList in = {values({65, 130}, 1), values({130, 150}, 2), values({150}, 3)};
   set_threads(4);
   const auto program = detail::compile(dense_step, {.device = "cpu"});
   const Outcome reference = run_on("reference", dense_step, in);
   for (const int count : {4, 1, 2, 7}) {
     set_threads(count);
-    const Tensors results = call(*program, in);
+    const TensorList results = call(*program, in);
     for (std::size_t i = 0; i < results.size(); ++i)
       expect_close(results[i].to_vector<float>(), reference.results[i], std::to_string(count) + " threads");
   }
@@ -124,7 +125,7 @@ TEST(CpuThreads, AProgramSurvivesAChangeOfThreads) {
 // ---- products
 
 TEST(CpuPatterns, ProductWithBiasAndActivation) {
-  const Tensors in = {values({9, 140}, 1), values({140, 33}, 2), values({33}, 3)};
+  const TensorList in = {values({9, 140}, 1), values({140, 33}, 2), values({33}, 3)};
   const std::vector<std::pair<std::string, std::function<Tensor(const Tensor&)>>> activations = {
       {"relu", [](const Tensor& x) { return relu(x); }},
       {"tanh", [](const Tensor& x) { return tanh(x); }},
@@ -133,14 +134,14 @@ TEST(CpuPatterns, ProductWithBiasAndActivation) {
       {"silu", [](const Tensor& x) { return silu(x); }},
       {"gelu_tanh", [](const Tensor& x) { return gelu_tanh(x); }}};
   for (const auto& [name, activation] : activations) {
-    expect_kernel(checked([&](const Tensors& t) { return Tensors{activation(matmul(t[0], t[1]) + t[2])}; }, in),
+    expect_kernel(checked([&](const TensorList& t) { return TensorList{activation(matmul(t[0], t[1]) + t[2])}; }, in),
                   "onednn matmul+bias+" + name + "  <-");
-    expect_kernel(checked([&](const Tensors& t) { return Tensors{activation(matmul(t[0], t[1]))}; }, in),
+    expect_kernel(checked([&](const TensorList& t) { return TensorList{activation(matmul(t[0], t[1]))}; }, in),
                   "onednn matmul+" + name + "  <-");
   }
   expect_kernel(checked(
-                    [](const Tensors& t) {
-                      return Tensors{t[2].reshape({1, 33}) + matmul(t[0], t[1])};
+                    [](const TensorList& t) {
+                      return TensorList{t[2].reshape({1, 33}) + matmul(t[0], t[1])};
                     },
                     in),
                 "onednn matmul+bias  <-");
@@ -149,7 +150,7 @@ TEST(CpuPatterns, ProductWithBiasAndActivation) {
 TEST(CpuPatterns, NanIsNotHidden) {
   std::vector<float> x(2 * 140, 1.f);
   x[3] = NAN;
-  const auto y = run_on("cpu", [](const Tensors& t) { return Tensors{relu(matmul(t[0], t[1]) + t[2])}; },
+  const auto y = run_on("cpu", [](const TensorList& t) { return TensorList{relu(matmul(t[0], t[1]) + t[2])}; },
                         {tensor(x, Shape{2, 140}), ones({140, 33}) * -1, zeros({33})});
   expect_kernel(y.text, "onednn matmul+bias+relu  <-");
   EXPECT_TRUE(std::isnan(y.results[0][0]));
@@ -158,41 +159,41 @@ TEST(CpuPatterns, NanIsNotHidden) {
 }
 
 TEST(CpuPatterns, ShortSumsLeaveTheActivationToTheNextGroup) {
-  const std::string text = checked([](const Tensors& t) { return Tensors{relu(matmul(t[0], t[1]) + t[2])}; },
+  const std::string text = checked([](const TensorList& t) { return TensorList{relu(matmul(t[0], t[1]) + t[2])}; },
                                    {values({9, 40}, 1), values({40, 33}, 2), values({33}, 3)});
   expect_kernel(text, "onednn matmul+bias  <-");
 }
 
 TEST(CpuPatterns, WhatOthersReadIsNotHidden) {
-  const Tensors in = {values({9, 140}, 1), values({140, 33}, 2), values({33}, 3)};
+  const TensorList in = {values({9, 140}, 1), values({140, 33}, 2), values({33}, 3)};
   const std::string text = checked(
-      [](const Tensors& t) {
+      [](const TensorList& t) {
         const Tensor z = matmul(t[0], t[1]) + t[2];
-        return Tensors{gelu(z), z * 2};
+        return TensorList{gelu(z), z * 2};
       },
       in);
   expect_kernel(text, "onednn matmul+bias  <-");
   expect_no_kernel(text, "+gelu");
   const std::string returned = checked(
-      [](const Tensors& t) {
+      [](const TensorList& t) {
         const Tensor y = matmul(t[0], t[1]);
-        return Tensors{y, y + t[2]};
+        return TensorList{y, y + t[2]};
       },
       in);
   expect_kernel(returned, "onednn matmul  <-");
 }
 
 TEST(CpuPatterns, ABiasForEachRowIsNoBias) {
-  const std::string text = checked([](const Tensors& t) { return Tensors{matmul(t[0], t[1]) + t[2]}; },
+  const std::string text = checked([](const TensorList& t) { return TensorList{matmul(t[0], t[1]) + t[2]}; },
                                    {values({9, 40}, 1), values({40, 9}, 2), values({9, 1}, 3)});
   expect_no_kernel(text, "+bias");
 }
 
 TEST(CpuPatterns, TransposedAndSlicedOperandsAreNotCopied) {
   const std::string text = checked(
-      [](const Tensors& t) {
-        return Tensors{matmul(transpose(t[0]), t[1].slice({Range{0, 40}, Range{3, 30}})),
-                       matmul(t[2], t[2], {.transpose_b = true})};
+      [](const TensorList& t) {
+        return TensorList{matmul(transpose(t[0]), t[1].slice({Range{0, 40}, Range{3, 30}})),
+                          matmul(t[2], t[2], {.transpose_b = true})};
       },
       {values({40, 9}, 1), values({40, 33}, 2), values({6, 5, 8}, 3)});
   expect_no_kernel(text, "copy");
@@ -200,8 +201,8 @@ TEST(CpuPatterns, TransposedAndSlicedOperandsAreNotCopied) {
 
 TEST(CpuPatterns, OperandsWithoutAdjacentElements) {
   checked(
-      [](const Tensors& t) {
-        return Tensors{relu(matmul(t[0].slice({Range{0, kEnd, 2}, Range{0, kEnd, 2}}), t[1]) + t[2])};
+      [](const TensorList& t) {
+        return TensorList{relu(matmul(t[0].slice({Range{0, kEnd, 2}, Range{0, kEnd, 2}}), t[1]) + t[2])};
       },
       {values({10, 280}, 1), values({140, 33}, 2), values({33}, 3)});
 }
@@ -209,10 +210,10 @@ TEST(CpuPatterns, OperandsWithoutAdjacentElements) {
 // ---- convolutions
 
 TEST(CpuPatterns, ConvolutionWithBiasAndActivation) {
-  const Tensors in = {values({2, 9, 8, 15}, 1), values({16, 3, 3, 15}, 2), values({16}, 3)};
+  const TensorList in = {values({2, 9, 8, 15}, 1), values({16, 3, 3, 15}, 2), values({16}, 3)};
   const std::string text = checked(
-      [](const Tensors& t) {
-        return Tensors{relu(conv2d(t[0], t[1], {.padding = {1, 1}}) + t[2])};
+      [](const TensorList& t) {
+        return TensorList{relu(conv2d(t[0], t[1], {.padding = {1, 1}}) + t[2])};
       },
       in);
   expect_kernel(text, "onednn conv2d+bias+relu  <-");
@@ -223,8 +224,8 @@ TEST(CpuPatterns, ConvolutionWithBiasAndActivation) {
 
 TEST(CpuPatterns, ConvolutionsThatPadMoreThanTheKernelAreOurOwn) {
   const std::string text = checked(
-      [](const Tensors& t) {
-        return Tensors{conv2d(t[0], t[1], {.padding = {2, 2}})};
+      [](const TensorList& t) {
+        return TensorList{conv2d(t[0], t[1], {.padding = {2, 2}})};
       },
       {values({2, 5, 4, 3}, 1), values({4, 2, 2, 3}, 2)});
   expect_kernel(text, "plain conv2d  <-");
@@ -234,8 +235,8 @@ TEST(CpuPatterns, ConvolutionsThatPadMoreThanTheKernelAreOurOwn) {
 // Many pixels and one tap: dyᵀ·x. Other strides and kernels are no product.
 TEST(CpuConv, TheWeightGradientOfOneTapIsAProduct) {
   const auto gradient = [](const Conv2dOptions& o) {
-    return [o](const Tensors& in) {
-      return Tensors{gradients(sum(square(conv2d(in[0], in[1], o))), {in[1]})[0] * (1.f / 8192)};
+    return [o](const TensorList& in) {
+      return TensorList{gradients(sum(square(conv2d(in[0], in[1], o))), {in[1]})[0] * (1.f / 8192)};
     };
   };
   const Tensor x = values({2, 65, 64, 3}, 1);

@@ -12,8 +12,8 @@
 
 namespace varve {
 
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors&)>;
+using TensorList = std::vector<Tensor>;
+using Function = std::function<TensorList(const TensorList&)>;
 
 inline Tensor values(const Shape& shape, unsigned seed) {
   std::vector<float> v(static_cast<std::size_t>(shape.numel()));
@@ -30,15 +30,15 @@ struct Outcome {
   std::string text;
 };
 
-inline Tensors call(detail::CompiledFn& program, const Tensors& in) {
+inline TensorList call(detail::CompiledFn& program, const TensorList& in) {
   std::vector<const Tensor*> arguments;
   for (const Tensor& t : in) arguments.push_back(&t);
   return detail::Running(program, arguments.data(), arguments.size()).results();
 }
 
-inline Outcome run_on(const std::string& device, const Function& f, const Tensors& in) {
+inline Outcome run_on(const std::string& device, const Function& f, const TensorList& in) {
   const auto program = detail::compile(f, {.device = device});
-  const Tensors results = call(*program, in);
+  const TensorList results = call(*program, in);
   Outcome outcome;
   outcome.text = detail::text(*program, in);
   for (const Tensor& t : results) outcome.results.push_back(t.to(f32).to_vector<float>());
@@ -60,7 +60,7 @@ inline void expect_close(const std::vector<float>& got, const std::vector<float>
 }
 
 // Runs f on the CPU, compares with the reference, and returns who claimed what.
-inline std::string checked(const Function& f, const Tensors& in, double tolerance = 1e-5) {
+inline std::string checked(const Function& f, const TensorList& in, double tolerance = 1e-5) {
   const Outcome cpu = run_on("cpu", f, in), reference = run_on("reference", f, in);
   EXPECT_EQ(cpu.results.size(), reference.results.size());
   for (std::size_t i = 0; i < cpu.results.size(); ++i)

@@ -14,8 +14,8 @@ struct Layer {
   std::int64_t vocabulary = 0;  // not 0: the sequences are rows of a table
 
   // Sequences first, as layers get them, or their table; then for each layer and direction weights, bias and states.
-  Tensors inputs() const {
-    Tensors in{vocabulary > 0 ? values({vocabulary, features}, 1) : values({batch, steps, features}, 1)};
+  TensorList inputs() const {
+    TensorList in{vocabulary > 0 ? values({vocabulary, features}, 1) : values({batch, steps, features}, 1)};
     unsigned seed = 2;
     for (int layer = 0; layer < layers; ++layer)
       for (int direction = 0; direction < directions(); ++direction) {
@@ -33,7 +33,7 @@ struct Layer {
     return embedding(given, reshape(arange(batch * steps) * 7 % vocabulary, {batch, steps}).to(i32));
   }
 
-  Tensor loss(const Tensors& in) const {
+  Tensor loss(const TensorList& in) const {
     std::vector<RecurrentWeights> weights;
     RecurrentOptions options{.bidirectional = backward};
     for (std::size_t at = 1; at < in.size(); at += 5) {
@@ -50,15 +50,15 @@ struct Layer {
 
   // The loss and the gradients of all that takes part in it.
   Function step() const {
-    return [*this](const Tensors& in) {
+    return [*this](const TensorList& in) {
       const Tensor total = loss(in);
-      Tensors wanted{in[0]};
+      TensorList wanted{in[0]};
       for (std::size_t at = 1; at < in.size(); at += 5) {
         wanted.insert(wanted.end(), {in[at], in[at + 1]});
         if (bias) wanted.push_back(in[at + 2]);
         if (states) wanted.insert(wanted.end(), {in[at + 3], in[at + 4]});
       }
-      Tensors results = gradients(total, wanted);
+      TensorList results = gradients(total, wanted);
       results.push_back(total);
       return results;
     };
@@ -91,8 +91,8 @@ TEST(CpuLstm, WithAndWithoutWhatIsOptional) {
 TEST(CpuLstm, OnlyTheGradientsThatAreWanted) {
   const Layer layer{.batch = 6, .width = 9};
   for (const std::size_t wanted : {0, 1, 2, 3}) {
-    const std::string text =
-        checked([&](const Tensors& in) { return Tensors{gradients(layer.loss(in), {in[wanted]})[0]}; }, layer.inputs());
+    const std::string text = checked(
+        [&](const TensorList& in) { return TensorList{gradients(layer.loss(in), {in[wanted]})[0]}; }, layer.inputs());
     expect_kernel(text, "cpu lstm gradients  <-");
   }
 }
@@ -109,11 +109,11 @@ TEST(CpuLstm, LargeWeightsAreMultipliedForAllStepsAtOnce) {
 TEST(CpuLstm, TheSameWeightsForInputAndState) {
   const Layer layer{.batch = 4, .features = 9, .width = 9};
   checked(
-      [&](const Tensors& in) {
-        Tensors tied = in;
+      [&](const TensorList& in) {
+        TensorList tied = in;
         tied[2] = tied[1];
         const Tensor total = layer.loss(tied);
-        return Tensors{total, gradients(total, {in[1]})[0]};
+        return TensorList{total, gradients(total, {in[1]})[0]};
       },
       layer.inputs());
 }
@@ -122,11 +122,11 @@ TEST(CpuLstm, ASumOfTheGatesGradientElsewhereIsNotLost) {
   // The input's gradient is read as the gradient of two products.
   const Layer layer{.batch = 4, .width = 9};
   checked(
-      [&](const Tensors& in) {
-        Tensors shared = in;
+      [&](const TensorList& in) {
+        TensorList shared = in;
         shared[3] = in[3] + sum(in[1], {.axes = Axes{0}});
         const Tensor total = layer.loss(shared);
-        return Tensors{gradients(total, {in[1]})[0], gradients(total, {in[3]})[0]};
+        return TensorList{gradients(total, {in[1]})[0], gradients(total, {in[3]})[0]};
       },
       layer.inputs());
 }
@@ -161,11 +161,11 @@ TEST(CpuLstm, ATableWithTooManySumsIsLeftToItsOwnKernel) {
 
 // Each row of this table is the gates of two steps.
 TEST(CpuLstm, RowsOfATableThatAreNoSteps) {
-  const Function step = [](const Tensors& in) {
+  const Function step = [](const TensorList& in) {
     const Tensor ids = (arange(48) * 7 % 3).to(i32), state = zeros({16, 8});
     const Tensor pre = reshape(embedding(in[0], ids), {6, 16, 32});
     const Tensor total = sum(square(lstm_layer({.pre = pre, .hidden = in[1], .h0 = state, .c0 = state}).y));
-    return Tensors{total, gradients(total, {in[0]})[0]};
+    return TensorList{total, gradients(total, {in[0]})[0]};
   };
   checked(step, {values({3, 64}, 1), values({8, 32}, 2) * 0.3f});
 }
@@ -173,14 +173,14 @@ TEST(CpuLstm, RowsOfATableThatAreNoSteps) {
 TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {
   const Layer layer{.features = 9, .vocabulary = 3};
   for (const int wrong : {3, -1, 1 << 30}) {
-    const Function step = [&](const Tensors& in) {
+    const Function step = [&](const TensorList& in) {
       Layer rows = layer;
       rows.vocabulary = 0;
       const Tensor ids = full({layer.batch, layer.steps}, wrong, i32);
-      Tensors given = in;
+      TensorList given = in;
       given[0] = embedding(in[0], ids);
       const Tensor total = rows.loss(given);
-      return Tensors{total, gradients(total, {in[0]})[0]};
+      return TensorList{total, gradients(total, {in[0]})[0]};
     };
     try {
       run_on("cpu", step, layer.inputs());
@@ -193,11 +193,11 @@ TEST(CpuLstm, AnIdThatTheTableDoesNotHave) {
 
 TEST(CpuLstm, AWrongIdAfterTheEndOfAllSequences) {
   const Layer layer{.features = 9, .vocabulary = 3};
-  const Function step = [&](const Tensors& in) {
+  const Function step = [&](const TensorList& in) {
     const Tensor ids = reshape(floor_divide(arange(layer.batch * layer.steps) % layer.steps, layer.steps - 1) * 5,
                                {layer.batch, layer.steps});  // 0, but 5 in the last step
     const RecurrentOptions options{.lengths = full({layer.batch}, layer.steps - 1, i64)};
-    return Tensors{lstm(transpose(embedding(in[0], ids.to(i32)), {1, 0, 2}), {{in[1], in[2], in[3]}}, options).y};
+    return TensorList{lstm(transpose(embedding(in[0], ids.to(i32)), {1, 0, 2}), {{in[1], in[2], in[3]}}, options).y};
   };
   expect_kernel(detail::text(*detail::compile(step, {.device = "cpu"}), layer.inputs()), "cpu lstm+table  <-");
   EXPECT_THROW(run_on("cpu", step, layer.inputs()), Error);
@@ -208,10 +208,10 @@ TEST(CpuLstm, HalfPrecision) {
   for (const Layer& layer :
        {Layer{}, Layer{.states = true, .lengths = true}, Layer{.bias = false, .sequences = false},
         Layer{.steps = 2, .batch = 3, .features = 130, .width = 200}, Layer{.features = 9, .vocabulary = 3}}) {
-    const Function half = [&](const Tensors& in) {
-      Tensors narrow;
+    const Function half = [&](const TensorList& in) {
+      TensorList narrow;
       for (const Tensor& t : in) narrow.push_back(t.to(bf16));
-      Tensors results = layer.step()(narrow);
+      TensorList results = layer.step()(narrow);
       for (Tensor& t : results) t = t.to(f32);
       return results;
     };

@@ -24,7 +24,7 @@ std::pair<Results, std::string> train(const std::string& device, const Step& how
   Variable w("w", values({how.in, how.out}, 2)), m("m", values({how.in, how.out}, 4), false);
   Variable v("v", square(values({how.in, how.out}, 5)), false);
   const Variable rate("rate", tensor(0.05f), false);
-  const Function f = [&](const Tensors& in) {
+  const Function f = [&](const TensorList& in) {
     auto [loss, grads] = value_and_grad(
         [&] {
           Tensor total = sum(square(matmul(in[0], w)));
@@ -38,10 +38,10 @@ std::pair<Results, std::string> train(const std::string& device, const Step& how
     w.assign(next.parameter);
     if (next.state.size() == 2) m.assign(next.state[0]);
     if (!next.state.empty()) (one_state ? m : v).assign(next.state.back());
-    return how.returned ? Tensors{loss, g} : Tensors{loss};
+    return how.returned ? TensorList{loss, g} : TensorList{loss};
   };
   const auto program = detail::compile(f, {.device = device});
-  const Tensors in = {values({how.batch, how.in}, 1), values({how.batch, how.out}, 3)};
+  const TensorList in = {values({how.batch, how.in}, 1), values({how.batch, how.out}, 3)};
   Results results;
   for (int step = 0; step < 2; ++step) {
     for (const Tensor& t : call(*program, in)) results.push_back(t.to_vector<float>());
@@ -103,10 +103,10 @@ TEST(CpuUpdates, AWeightThatIsItsOwnGradientsOperand) {
   const auto step = [](const std::string& device) {
     Variable w("w", values({8, 8}, 2));
     const auto program = detail::compile(
-        [&](const Tensors&) {
+        [&](const TensorList&) {
           const Tensor g = matmul(w, w, {.transpose_a = true});
           w.assign(sgd_update(w, g, {}, 0.1).parameter);
-          return Tensors{};
+          return TensorList{};
         },
         {.device = device});
     call(*program, {});

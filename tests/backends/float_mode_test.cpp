@@ -13,7 +13,7 @@ TEST(FloatMode, OfTheCallersTeamIsAsItWas) {
   constexpr int kTeam = 2;
   const int before = threads();
   set_threads(kTeam);
-  const Function f = [](const Tensors& in) { return Tensors{gelu(matmul(in[0], in[1])), exp(in[0] * 2 + 1)}; };
+  const Function f = [](const TensorList& in) { return TensorList{gelu(matmul(in[0], in[1])), exp(in[0] * 2 + 1)}; };
   run_on("cpu", f, {values({512, 512}, 1), values({512, 512}, 2)});
   std::vector<float> quarters(kTeam, 0.f);
   volatile float smallest = std::numeric_limits<float>::min();

@@ -13,10 +13,10 @@ Tensor coarse(const Shape& shape, unsigned seed) {
 
 // relu(x + bias), pooled and dropped; its gradients for x and the bias.
 Function pooled(const PoolOptions& options, DType dtype = f32) {
-  return [options, dtype](const Tensors& in) {
+  return [options, dtype](const TensorList& in) {
     const Tensor y = dropout(max_pool2d(relu(in[0].to(dtype) + in[1].to(dtype)), options), 0.25, {.seed = 7});
-    const Tensors grads = gradients(sum(y * in[2].to(dtype)), {in[0], in[1]});
-    return Tensors{y, grads[0], grads[1]};
+    const TensorList grads = gradients(sum(y * in[2].to(dtype)), {in[0], in[1]});
+    return TensorList{y, grads[0], grads[1]};
   };
 }
 
@@ -48,9 +48,9 @@ TEST(CpuMaxPool, Bf16) {
 TEST(CpuMaxPool, NanIsTheLargest) {
   std::vector<float> x(4 * 3, 1.f);
   x[3] = NAN;
-  const auto f = [](const Tensors& in) {
+  const auto f = [](const TensorList& in) {
     const Tensor y = max_pool2d(in[0], {.window = {2, 2}});
-    return Tensors{y, gradients(sum(y), {in[0]})[0]};
+    return TensorList{y, gradients(sum(y), {in[0]})[0]};
   };
   const Outcome got = run_on("cpu", f, {tensor(x, Shape{1, 2, 2, 3})});
   EXPECT_TRUE(std::isnan(got.results[0][0]));
@@ -59,9 +59,9 @@ TEST(CpuMaxPool, NanIsTheLargest) {
 
 TEST(CpuMaxPool, WhatOthersReadIsNotHidden) {
   const std::string text = checked(
-      [](const Tensors& in) {
+      [](const TensorList& in) {
         const Tensor pooled = max_pool2d(in[0], {.window = {2, 2}});
-        return Tensors{dropout(pooled, 0.5, {.seed = 3}), pooled * 2};
+        return TensorList{dropout(pooled, 0.5, {.seed = 3}), pooled * 2};
       },
       {coarse({2, 4, 4, 3}, 1)});
   expect_kernel(text, "cpu max_pool2d  <-");
