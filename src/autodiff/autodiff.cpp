@@ -4,7 +4,9 @@
 #include <unordered_set>
 
 #include "autodiff/reverse.h"
+#include "base/levers.h"
 #include "base/text.h"
+#include "batching/join.h"
 #include "ops/batching.h"
 #include "tensor/record.h"
 #include "tensor/trace.h"
@@ -120,6 +122,27 @@ std::vector<Tensor> recorded_again(const std::vector<Tensor>& outputs, ir::Value
   return again;
 }
 
+// What takes the place of the outputs once calls that are equal run together: gradients are recorded for all of them at
+// once as well. Who holds an output reads what takes its place. A program joins nothing: its graph is compiled anyway.
+std::vector<Tensor> joined(const std::vector<Tensor>& outputs, const std::vector<Tensor>& wrt) {
+  if (Trace::current() || !lever("joining")) return outputs;
+  std::unordered_set<const ir::Node*> apart;
+  for (const Tensor& tensor : wrt) apart.insert(tensor.node().get());
+  const std::optional<Joined> all = join_equal_calls(values_of(outputs), apart);
+  if (!all) return outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].node()->types.size() == 1 && outputs[i].value() != all->values[i])
+      outputs[i].node()->set_stand_ins({all->values[i]});
+  return tensors_of(all->values);
+}
+
+// Itself, or what is computed in its place.
+Tensor in_its_place(const Tensor& tensor) {
+  const std::lock_guard lock(ir::graph_mutex());
+  const std::vector<ir::Value>& others = tensor.node()->stand_ins();
+  return others.empty() ? tensor : Tensor(ir::Value(others[static_cast<std::size_t>(tensor.index())]));
+}
+
 }  // namespace
 
 const OpRecord& with_gradient_op() { return with_gradient.record(); }
@@ -131,7 +154,8 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
   const std::lock_guard lock(ir::graph_mutex());
   const GradientScope scope({});  // rules may call functions whose gradient is wanted in turn
   ReverseWalk walk(wrt);
-  for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(outputs[i], seeds[i]);
+  const std::vector<Tensor> computed = joined(outputs, wrt);
+  for (std::size_t i = 0; i < outputs.size(); ++i) walk.seed(computed[i], seeds[i]);
   std::vector<Tensor> grads = walk.run();
   for (std::size_t i = 0; i < wrt.size(); ++i)
     if (!grads[i].defined()) grads[i] = zeros(wrt[i].shape(), wrt[i].dtype());
@@ -155,7 +179,8 @@ ValueAndGrads value_and_grads(const std::function<Tensor(const std::vector<Tenso
   }
   const Tensor value = f(marked);
   need_scalar(value, "grad");
-  return {value, gradients(value, marked)};
+  std::vector<Tensor> grads = gradients(value, marked);
+  return {in_its_place(value), std::move(grads)};
 }
 }  // namespace detail
 
@@ -164,7 +189,8 @@ std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor
   const GradientScope scope(wrt);
   const Tensor value = f();
   need_scalar(value, "value_and_grad");
-  return {value, gradients(value, scope.aliases())};
+  std::vector<Tensor> grads = gradients(value, scope.aliases());
+  return {in_its_place(value), std::move(grads)};
 }
 
 Pullback vjp(const detail::TensorFn& f, const std::vector<Tensor>& inputs) {

@@ -52,6 +52,7 @@ const std::vector<Lever>& levers() {
       {.name = "same-bits",
        .doc = "sums of a GPU's libraries in a fixed order, where one that varies may be faster",
        .gpu_only = true},
+      {"joining", "equal calls of a graph that was recorded example by example joined into one"},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},

@@ -32,7 +32,16 @@ const OpRecord& constant_op() {
 
 std::uint64_t next_id() { return newest_id.load(std::memory_order_relaxed) + 1; }
 
+void Node::set_stand_ins(std::vector<Value> values) {
+  for (const Value& value : values)
+    value.node->slots[static_cast<std::size_t>(value.index)].handles.fetch_add(1, std::memory_order_relaxed);
+  for (const Value& value : stand_ins_)
+    value.node->slots[static_cast<std::size_t>(value.index)].handles.fetch_sub(1, std::memory_order_relaxed);
+  stand_ins_ = std::move(values);
+}
+
 Node::~Node() {
+  if (!stand_ins_.empty()) set_stand_ins({});
   // Inputs that only this node held are unlinked one by one, not by recursion.
   static thread_local std::vector<NodePtr>* pending = nullptr;
   if (pending) {
@@ -90,6 +99,11 @@ std::vector<TensorType> input_types(const Node& node) {
 std::recursive_mutex& graph_mutex() {
   static std::recursive_mutex mutex;
   return mutex;
+}
+
+Visit::Visit() {
+  static std::uint64_t visits = 0;
+  number_ = ++visits;
 }
 
 OriginScope::OriginScope(Origin origin) : saved_(std::exchange(current_origin, std::move(origin))) {}

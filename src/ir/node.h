@@ -66,8 +66,12 @@ struct Node : std::enable_shared_from_this<Node> {
   std::vector<std::shared_ptr<const Graph>> regions;
   Extension extension;
   Origin origin;
-  bool kept = false;  // a pullback still walks through it: evaluation leaves its inputs
-  int depth = 1;      // longest chain of nodes without a value that ends here
+  bool kept = false;    // a pullback still walks through it: evaluation leaves its inputs
+  bool joined = false;  // made by joining equal calls (batching/)
+  int depth = 1;        // longest chain of nodes without a value that ends here
+  // Marks of a walk under the graph's mutex (Visit): cheaper than a table of nodes.
+  mutable std::uint64_t visited = 0;
+  mutable int place = 0;
   std::unique_ptr<Slot[]> slots;
 
   Node() = default;
@@ -76,6 +80,10 @@ struct Node : std::enable_shared_from_this<Node> {
   ~Node();  // iterative: a chain of a million nodes does not overflow the stack
 
   bool is(const char* name) const { return op->name == name; }
+
+  // The same values, computed elsewhere together with others; empty: nowhere. Read and set under the graph's mutex.
+  const std::vector<Value>& stand_ins() const { return stand_ins_; }
+  void set_stand_ins(std::vector<Value> values);
 
   // What it was computed from when its inputs are gone, or null: nothing that a gradient could be asked of.
   std::shared_ptr<const Lineage> lineage() const {
@@ -88,6 +96,7 @@ struct Node : std::enable_shared_from_this<Node> {
   }
 
  private:
+  std::vector<Value> stand_ins_;  // each counts as a handle: it is computed with what needs it
   std::atomic<bool> has_lineage_{false};
   std::shared_ptr<const Lineage> lineage_;
 };
@@ -109,6 +118,20 @@ std::vector<TensorType> input_types(const Node&);
 
 // Held while values are computed and while recorded nodes are walked: evaluation cuts a node from its inputs.
 std::recursive_mutex& graph_mutex();
+
+// One walk over nodes; the graph's mutex is held from its beginning to its end, and no two walks overlap.
+class Visit {
+ public:
+  Visit();
+  bool met(const Node& node) const { return node.visited == number_; }
+  void meet(const Node& node, int place) const {
+    node.visited = number_;
+    node.place = place;
+  }
+
+ private:
+  std::uint64_t number_;
+};
 
 // Names nodes recorded meanwhile.
 class OriginScope {

@@ -1,4 +1,6 @@
 // Evaluation of lazy tensors: the pending graph becomes a program, kept by its structure.
+#include <cstdlib>
+#include <iostream>
 #include <list>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,6 +13,8 @@
 #include "runtime/devices.h"
 #include "runtime/engine.h"
 #include "runtime/execution.h"
+#include "runtime/pending.h"
+#include "runtime/piecewise.h"
 #include "runtime/residence.h"
 #include "tensor/evaluator.h"
 #include "tensor/trace.h"
@@ -19,141 +23,8 @@ namespace varve {
 namespace runtime {
 namespace {
 
-bool has_value(const ir::Value& value) {
-  return value.node->slots[static_cast<std::size_t>(value.index)].value() != nullptr;
-}
-
-// A pending graph as it was recorded: nodes to compute, values to read, values to give.
-struct Pending {
-  std::vector<ir::NodePtr> nodes;    // inputs before users
-  std::vector<ir::Value> leaves;     // values at hand, in the order of first use
-  std::vector<ir::NodePtr> scalars;  // literals, given when the program runs
-  std::vector<ir::Value> outputs;
-  std::unordered_map<ir::Value, int, ir::ValueHash> leaf_index;
-};
-
-// A literal is read when the program runs, so that a changing rate is the same program. 0, ±1 stay: they simplify.
-bool is_lifted(const ir::Node& node) {
-  if (!node.is("fill") || node.types[0].shape.rank() != 0) return false;
-  const double value = node.attrs.number("value");
-  return value != 0 && value != 1 && value != -1;
-}
-
-class Collector {
- public:
-  explicit Collector(const std::vector<ir::Value>& values) {
-    for (const ir::Value& value : values)
-      if (!has_value(value)) visit(value.node);
-    give_outputs(values);
-  }
-  Pending take() { return std::move(pending_); }
-
- private:
-  void visit(const ir::NodePtr& root) {
-    if (!seen_.insert(root.get()).second) return;
-    std::vector<std::pair<ir::NodePtr, std::size_t>> stack{{root, 0}};
-    while (!stack.empty()) {
-      auto& [node, next] = stack.back();
-      if (next == 0) check(*node);
-      if (next < node->inputs.size()) {
-        const ir::Value& input = node->inputs[next++];
-        if (has_value(input))
-          add_leaf(input);
-        else if (seen_.insert(input.node.get()).second)
-          stack.push_back({input.node, 0});
-      } else {
-        const ir::NodePtr done = node;
-        stack.pop_back();
-        (is_lifted(*done) ? pending_.scalars : pending_.nodes).push_back(done);
-      }
-    }
-  }
-
-  static void check(const ir::Node& node) {
-    if (node.op == &ir::input_op())
-      throw Error(cat("a tensor of a traced function was kept (", node.attrs.text("name"), ", ", node.types[0].str(),
-                      ") and read after the trace ended, or while the function was mapped by vmap. Return it from the "
-                      "function instead."));
-  }
-
-  void add_leaf(const ir::Value& value) {
-    if (pending_.leaf_index.emplace(value, static_cast<int>(pending_.leaves.size())).second)
-      pending_.leaves.push_back(value);
-  }
-
-  // What was asked for, and every other handle that is still held somewhere; a node's outputs all or none.
-  void give_outputs(const std::vector<ir::Value>& values) {
-    std::unordered_set<const ir::Node*> wanted;
-    for (const ir::Value& value : values) wanted.insert(value.node.get());
-    auto consider = [&](const ir::NodePtr& node) {
-      bool held = wanted.count(node.get()) > 0;
-      for (std::size_t i = 0; i < node->types.size(); ++i)
-        held = held || node->slots[i].handles.load(std::memory_order_relaxed) > 0;
-      if (!held) return;
-      for (int i = 0; i < static_cast<int>(node->types.size()); ++i) pending_.outputs.push_back({node, i});
-    };
-    for (const ir::NodePtr& node : pending_.nodes) consider(node);
-    for (const ir::NodePtr& node : pending_.scalars) consider(node);
-  }
-
-  Pending pending_;
-  std::unordered_set<const ir::Node*> seen_;
-};
-
-// Equal for pending graphs that the same program computes.
-std::string key_of(const Pending& pending, const std::string& device) {
-  std::string key = cat(device, threads(), deterministic());  // kernels are prepared for a number of threads
-  std::unordered_map<const ir::Node*, std::size_t> names;
-  auto append_type = [&](const TensorType& type) { key += cat(static_cast<int>(type.dtype), type.shape.str()); };
-  for (const ir::Value& leaf : pending.leaves) {
-    const auto array = leaf.node->slots[static_cast<std::size_t>(leaf.index)].value();
-    append_type(array->type);
-    if (!array->contiguous()) key += cat("s", Shape(array->layout.strides).str());
-  }
-  for (const ir::NodePtr& scalar : pending.scalars) {
-    names.emplace(scalar.get(), names.size());
-    key += cat("c", static_cast<int>(scalar->types[0].dtype));
-  }
-  for (const ir::NodePtr& node : pending.nodes) {
-    names.emplace(node.get(), names.size());
-    key += cat(";", reinterpret_cast<std::uintptr_t>(node->op), "{", node->attrs.str(), "}");
-    for (const ir::Value& input : node->inputs) {
-      const auto leaf = pending.leaf_index.find(input);
-      if (leaf != pending.leaf_index.end())
-        key += cat("l", leaf->second);
-      else
-        key += cat("n", names.at(input.node.get()), ".", input.index);
-    }
-    for (const auto& region : node->regions) key += cat("[", ir::structure(*region), "]");
-  }
-  for (const ir::Value& output : pending.outputs) key += cat(">", names.at(output.node.get()), ".", output.index);
-  return key;
-}
-
-// The pending graph with its leaves and literals as inputs.
-ir::Graph graph_of(const Pending& pending) {
-  ir::Graph graph;
-  ir::ValueMap map;
-  for (std::size_t i = 0; i < pending.leaves.size(); ++i) {
-    graph.inputs.push_back(ir::input_node(pending.leaves[i].type(), cat("leaf", i)));
-    map[pending.leaves[i]] = {graph.inputs.back(), 0};
-  }
-  for (const ir::NodePtr& scalar : pending.scalars) {
-    graph.inputs.push_back(ir::input_node(scalar->types[0], "literal"));
-    map[{scalar, 0}] = {graph.inputs.back(), 0};
-  }
-  for (const ir::NodePtr& node : pending.nodes) {
-    std::vector<ir::Value> inputs;
-    for (const ir::Value& input : node->inputs) inputs.push_back(map.at(input));
-    const ir::NodePtr copy = ir::with_inputs(*node, std::move(inputs));
-    for (int i = 0; i < static_cast<int>(node->types.size()); ++i) map[{node, i}] = {copy, i};
-  }
-  for (const ir::Value& output : pending.outputs) graph.outputs.push_back(map.at(output));
-  return graph;
-}
-
 struct CachedProgram {
-  std::string key;
+  ir::Fingerprint key;
   std::shared_ptr<const compiler::Plan> plan;
   std::unique_ptr<Execution> execution;
   bool tiny = false;
@@ -162,12 +33,14 @@ struct CachedProgram {
 // Least recently used goes first. Arenas are counted: a changing batch size must not pile them up.
 class ProgramCache {
  public:
-  CachedProgram& get(const std::string& key, const Pending& pending, const backend::Backend& backend) {
+  CachedProgram* find(const ir::Fingerprint& key) {
     const auto known = index_.find(key);
-    if (known != index_.end()) {
-      order_.splice(order_.begin(), order_, known->second);
-      return order_.front();
-    }
+    if (known == index_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, known->second);
+    return &order_.front();
+  }
+
+  CachedProgram& make(const ir::Fingerprint& key, const Pending& pending, const backend::Backend& backend) {
     std::vector<Layout> layouts;
     for (const ir::Value& leaf : pending.leaves) {
       layouts.push_back(leaf.node->slots[static_cast<std::size_t>(leaf.index)].value()->layout);
@@ -202,7 +75,7 @@ class ProgramCache {
     return bytes;
   }
   std::list<CachedProgram> order_;
-  std::unordered_map<std::string, std::list<CachedProgram>::iterator> index_;
+  std::unordered_map<ir::Fingerprint, std::list<CachedProgram>::iterator, ir::FingerprintHash> index_;
 };
 
 // Never destroyed: at the end of a process the libraries that kernels belong to may be gone before it.
@@ -272,6 +145,90 @@ void run(const Pending& pending, CachedProgram& program) {
   }
 }
 
+
+void publish(const Pending& pending, const std::vector<std::shared_ptr<const ir::Array>>& arrays) {
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const ir::Value& output = pending.outputs[i];
+    output.node->slots[static_cast<std::size_t>(output.index)].publish(arrays[i]);
+  }
+}
+
+Piecewise& pieces() {
+  static auto& all = *new Piecewise;  // never destroyed, as the programs
+  return all;
+}
+
+// Structures that may not come again are not worth the compiler: those of many small calls of few kinds.
+bool is_worth_pieces(const Pending& pending) {
+  if (pending.joined) return true;
+  return false;
+}
+
+// Whether a structure was met before, and is now worth a program of its own.
+bool often_met(const ir::Fingerprint& key) {
+  constexpr std::size_t kMostKept = 1 << 14;
+  static const int kOften = getenv("VARVE_OFTEN") ? atoi(getenv("VARVE_OFTEN")) : 2;
+  static auto& meetings = *new std::unordered_map<ir::Fingerprint, int, ir::FingerprintHash>;
+  if (meetings.size() > kMostKept) meetings.clear();
+  return ++meetings[key] >= kOften;
+}
+
+void run_piecewise(const Pending& pending, const backend::Backend& backend, const std::string& where) {
+  publish(pending, pieces().run(pending, backend, where));
+  if (!explains()) return;
+  const Piecewise::Report& report = pieces().report();
+  std::cerr << "-- lazy, piece by piece: a structure met for the first time; " << report.calls << " calls, "
+            << report.views << " views, " << report.compiled << " small programs made (" << pieces().size()
+            << " are kept)" << std::endl;
+}
+
+// Computes what is pending, by a program that is kept or piece by piece.
+void run(const Pending& pending, const std::string& where) {
+  const backend::Backend& backend = backend_named(where);
+  if (!backend.executes())
+    throw Error(
+        cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
+  const ir::Fingerprint key = fingerprint(pending, where);
+  CachedProgram* program = cache().find(key);
+  if (!program && is_worth_pieces(pending) && !often_met(key)) return run_piecewise(pending, backend, where);
+  run(pending, program ? *program : cache().make(key, pending, backend));
+}
+
+// The values, and all that is held and computed with them.
+void compute(const std::vector<ir::Value>& values) {
+  Pending pending = pending_graph(values);
+  // Views first: what they make available is a leaf for the rest.
+  std::vector<ir::NodePtr> done;
+  for (const ir::NodePtr& node : pending.nodes)
+    if (publish_view(node)) done.push_back(node);
+  if (!done.empty()) {
+    detach(done);
+    done.clear();
+    pending = pending_graph(values);
+  }
+  if (pending.outputs.empty()) return;
+  if (pending.nodes.empty()) {  // literals alone are at hand
+    for (const ir::NodePtr& scalar : pending.scalars) scalar->slots[0].publish(scalar_array(*scalar));
+    return;
+  }
+  run(pending, device());
+  const ir::Visit visit;
+  for (const ir::Value& output : pending.outputs)
+    if (!visit.met(*output.node)) {
+      visit.meet(*output.node, 0);
+      done.push_back(output.node);
+    }
+  detach(done);
+}
+
+void publish_stand_ins(const ir::NodePtr& node) {
+  for (std::size_t i = 0; i < node->types.size(); ++i) {
+    const ir::Value& stand_in = node->stand_ins()[i];
+    if (!has_value(stand_in)) compute({stand_in});
+    node->slots[i].publish(stand_in.node->slots[static_cast<std::size_t>(stand_in.index)].value());
+  }
+}
+
 }  // namespace
 
 std::size_t cached_programs() {
@@ -282,6 +239,7 @@ std::size_t cached_programs() {
 void clear_cache() {
   const std::lock_guard lock(ir::graph_mutex());
   cache().clear();
+  pieces().clear();
 }
 
 std::shared_ptr<ir::Array> scalar_array(const ir::Node& fill) {
@@ -294,30 +252,15 @@ std::shared_ptr<ir::Array> scalar_array(const ir::Node& fill) {
 
 void evaluate(const std::vector<ir::Value>& values) {
   const std::lock_guard lock(ir::graph_mutex());
-  runtime::Pending pending = runtime::Collector(values).take();
-  // Views first: what they make available is a leaf for the rest.
+  std::vector<ir::Value> asked;
+  for (const ir::Value& value : values) asked.push_back(runtime::computed_as(value));
+  runtime::compute(asked);
   std::vector<ir::NodePtr> done;
-  for (const ir::NodePtr& node : pending.nodes)
-    if (runtime::publish_view(node)) done.push_back(node);
-  if (!done.empty()) {
-    runtime::detach(done);
-    done.clear();
-    pending = runtime::Collector(values).take();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == asked[i] || runtime::has_value(values[i])) continue;
+    runtime::publish_stand_ins(values[i].node);
+    done.push_back(values[i].node);
   }
-  if (pending.outputs.empty()) return;
-  if (pending.nodes.empty()) {  // literals alone are at hand
-    for (const ir::NodePtr& scalar : pending.scalars) scalar->slots[0].publish(runtime::scalar_array(*scalar));
-    return;
-  }
-  const std::string where = device();
-  const backend::Backend& backend = runtime::backend_named(where);
-  if (!backend.executes())
-    throw Error(
-        cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
-  runtime::run(pending, runtime::cache().get(runtime::key_of(pending, where), pending, backend));
-  std::unordered_set<const ir::Node*> seen;
-  for (const ir::Value& output : pending.outputs)
-    if (seen.insert(output.node.get()).second) done.push_back(output.node);
   runtime::detach(done);
 }
 

@@ -1,0 +1,29 @@
+// Which nodes of a graph run together, and in which order.
+#pragma once
+
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace varve {
+
+// The nodes between the values asked for and what is there already, with numbers for names.
+struct Recorded {
+  std::vector<ir::NodePtr> nodes;           // inputs before users
+  std::vector<int> inputs;                  // of all nodes: the node, or -1 where it is there already
+  std::vector<std::size_t> first_input;     // of each node, and the end
+  std::vector<std::vector<ir::Value>> sums;  // of a node that ends a chain of additions: all its terms
+  std::vector<bool> inside;                 // of such a chain: computed with its end
+  bool can_be_joined = true;                // false: something in it has a meaning of its own
+};
+// A row of its input, or all of it in another shape: where an element lies is known, so nothing need be called.
+bool is_row_or_reshape(const ir::Node& node);
+Recorded recorded(const std::vector<ir::Value>& asked, const std::unordered_set<const ir::Node*>& apart);
+
+// Calls in the order they run, each of nodes that are equal but for their inputs.
+using Agenda = std::vector<std::vector<int>>;
+Agenda agenda(const Recorded& graph);
+
+}  // namespace varve

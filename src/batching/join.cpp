@@ -1,0 +1,176 @@
+#include "batching/join.h"
+
+#include <algorithm>
+
+#include "batching/agenda.h"
+#include "batching/stack.h"
+#include "ops/batching.h"
+#include "tensor/record.h"
+#include "varve/ops.h"
+
+namespace varve {
+namespace {
+
+constexpr std::size_t kLeastNodes = 32;
+
+// How many calls stand for how many nodes; rows and reshapes move nothing and count for neither.
+Joined counted(const Recorded& graph, const Agenda& calls) {
+  Joined count;
+  for (const std::vector<int>& call : calls) {
+    const ir::Node& first = *graph.nodes[static_cast<std::size_t>(call[0])];
+    if (is_row_or_reshape(first)) continue;
+    ++count.calls;
+    count.nodes += std::max<std::size_t>(call.size(), graph.sums[static_cast<std::size_t>(call[0])].size());
+  }
+  return count;
+}
+
+class Joiner {
+ public:
+  explicit Joiner(const Recorded& graph) : graph_(graph), places_(graph.nodes.size()) {
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      const ir::Node& node = *graph.nodes[n];
+      numbers_.emplace(&node, n);
+    }
+  }
+
+  void run(const Agenda& calls) {
+    for (const std::vector<int>& call : calls) {
+      const auto first = static_cast<std::size_t>(call[0]);
+      const ir::Node& node = *graph_.nodes[first];
+      const ir::OriginScope origin(node.origin);
+      if (!graph_.sums[first].empty())
+        places_[first] = {{sum(graph_.sums[first])}};
+      else if (call.size() > 1)
+        together(call);
+      else
+        by_itself(first);
+    }
+  }
+
+  Tensor value_of(const ir::Value& value) { return stacks_.alone(place(value), value.type()); }
+
+ private:
+  Place place(const ir::Value& value) const {
+    const auto known = numbers_.find(value.node.get());
+    return known == numbers_.end() ? Place{Tensor(value)}
+                                   : places_[known->second][static_cast<std::size_t>(value.index)];
+  }
+
+  std::vector<Place> operand(const std::vector<int>& call, std::size_t input) const {
+    std::vector<Place> places;
+    for (const int node : call) places.push_back(place(graph_.nodes[static_cast<std::size_t>(node)]->inputs[input]));
+    return places;
+  }
+
+  static bool is_literal(const ir::Value& value) {
+    return value.node->inputs.empty() && !value.node->slots[0].value();
+  }
+
+  static bool all_equal(const std::vector<Place>& places) {
+    return std::all_of(places.begin(), places.end(), [&](const Place& p) {
+      return p.row == places[0].row && p.of.value() == places[0].of.value();
+    });
+  }
+
+  void together(const std::vector<int>& call) {
+    const ir::Node& node = *graph_.nodes[static_cast<std::size_t>(call[0])];
+    Batching all{*node.op, node.attrs, {}, {}, static_cast<std::int64_t>(call.size()), false, &node};
+    bool any = false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::vector<Place> places = operand(call, i);
+      const bool shared = is_literal(node.inputs[i]) || all_equal(places);
+      any = any || !shared;
+      const TensorType& type = node.inputs[i].type();
+      all.in.push_back(shared ? stacks_.alone(places[0], type) : stacks_.stacked(places, type));
+      all.batched.push_back(!shared);
+    }
+    const auto outputs = any ? batched_call(all) : std::nullopt;
+    if (!outputs) return one_by_one(call, any);
+    for (const Tensor& output : *outputs) output.node()->joined = true;
+    for (std::size_t row = 0; row < call.size(); ++row)
+      for (const Tensor& output : *outputs)
+        places_[static_cast<std::size_t>(call[row])].push_back({output, static_cast<std::int64_t>(row)});
+  }
+
+  // No rule for this call; or all of them are the same call, which runs once.
+  void one_by_one(const std::vector<int>& call, bool differ) {
+    for (const int node : call) {
+      if (differ || node == call[0])
+        by_itself(static_cast<std::size_t>(node));
+      else
+        places_[static_cast<std::size_t>(node)] = places_[static_cast<std::size_t>(call[0])];
+    }
+  }
+
+  Tensor sum(const std::vector<ir::Value>& terms) {
+    std::vector<Place> places;
+    for (const ir::Value& term : terms) places.push_back(place(term));
+    return varve::sum(stacks_.stacked(places, terms[0].type()), {0});
+  }
+
+  void by_itself(std::size_t n) {
+    const ir::NodePtr& node = graph_.nodes[n];
+    if (is_row_or_reshape(*node) && follow(n, *node)) return;
+    if (node->is("concat") && of_rows(n, *node)) return;
+    std::vector<ir::Value> inputs;
+    for (const ir::Value& input : node->inputs) inputs.push_back(value_of(input).value());
+    const ir::NodePtr same = inputs == node->inputs ? node : ir::with_inputs(*node, std::move(inputs));
+    for (int i = 0; i < static_cast<int>(node->types.size()); ++i)
+      places_[n].push_back({Tensor(ir::Value{same, i})});
+  }
+
+  // A row of a row, or a row in another shape, is a row of the same elements.
+  bool follow(std::size_t n, const ir::Node& node) {
+    const Place from = place(node.inputs[0]);
+    const Shape& shape = node.types[0].shape;
+    if (node.types[0].shape.numel() == 0) return false;
+    if (node.is("reshape")) {
+      if (from.row < 0) return false;
+      places_[n].push_back({stacks_.in_rows_of(from.of, shape), from.row});
+    } else {
+      const std::int64_t within = node.attrs.ints("begin")[0], rows = node.inputs[0].type().shape[0];
+      const std::int64_t before = from.row < 0 ? 0 : from.row * rows;
+      places_[n].push_back({stacks_.in_rows_of(from.of, shape), before + within});
+    }
+    return true;
+  }
+
+  // Rows that are joined along an axis come from the stacks in one piece.
+  bool of_rows(std::size_t n, const ir::Node& node) {
+    constexpr std::size_t kLeastParts = 4;
+    if (node.inputs.size() < kLeastParts) return false;
+    const TensorType& type = node.inputs[0].type();
+    std::vector<Place> places;
+    for (const ir::Value& input : node.inputs) {
+      places.push_back(place(input));
+      if (input.type() != type || places.back().row < 0) return false;
+    }
+    const int axis = static_cast<int>(node.attrs.integer("axis"));
+    const Tensor rows = with_axis_at(stacks_.stacked(places, type), 0, axis);
+    places_[n].push_back({rows.reshape(node.types[0].shape)});
+    return true;
+  }
+
+  const Recorded& graph_;
+  std::unordered_map<const ir::Node*, std::size_t> numbers_;
+  std::vector<std::vector<Place>> places_;  // of each output of each node
+  Stacks stacks_;
+};
+
+}  // namespace
+
+std::optional<Joined> join_equal_calls(const std::vector<ir::Value>& asked,
+                                       const std::unordered_set<const ir::Node*>& apart) {
+  const Recorded graph = recorded(asked, apart);
+  if (!graph.can_be_joined || graph.nodes.size() < kLeastNodes) return std::nullopt;
+  const Agenda calls = agenda(graph);
+  Joined joined = counted(graph, calls);
+  if (joined.nodes < kLeastNodes || joined.calls * 3 > joined.nodes * 2) return std::nullopt;
+  Joiner joiner(graph);
+  joiner.run(calls);
+  for (const ir::Value& value : asked) joined.values.push_back(joiner.value_of(value).value());
+  return joined;
+}
+
+}  // namespace varve

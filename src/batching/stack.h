@@ -1,0 +1,42 @@
+// Where the values of joined calls lie, and how those that the next call needs come together.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/fingerprint.h"
+#include "varve/tensor.h"
+
+namespace varve {
+
+// A value that is a row of a tensor, or (row < 0) a tensor of its own.
+struct Place {
+  Tensor of;
+  std::int64_t row = -1;
+};
+
+class Stacks {
+ public:
+  // The values [n, ..] one after the other along a new leading axis, all of one type.
+  Tensor stacked(const std::vector<Place>& places, const TensorType& type);
+  // One value by itself.
+  Tensor alone(const Place& place, const TensorType& type);
+  // The same elements in rows of another shape: [N, ..] as [N·k, ..type] where a row holds k of them.
+  Tensor in_rows_of(const Tensor& rows, const Shape& shape);
+
+ private:
+  struct Source {
+    Tensor of;
+    std::vector<std::int64_t> rows;  // those needed, in the order of need
+  };
+  Tensor joined_sources(std::vector<Source>& sources, std::vector<std::int64_t>& at, std::size_t count);
+  Tensor rows_of(const Tensor& all, const std::vector<std::int64_t>& rows);
+  Tensor loose(const std::vector<Tensor>& values, const TensorType& type);
+  const Tensor& positions(const std::vector<std::int64_t>& rows);
+
+  std::unordered_map<ir::Fingerprint, Tensor, ir::FingerprintHash> known_;  // what was stacked, cut or reshaped before
+  std::map<std::vector<std::int64_t>, Tensor> positions_;
+};
+
+}  // namespace varve
