@@ -86,6 +86,9 @@ class Tensor {
   int index_ = 0;
 };
 
+// Computes all of them at once: what they share is computed once. Each computed already is left as it is.
+void eval(const std::vector<Tensor>& tensors);
+
 std::ostream& operator<<(std::ostream&, const Tensor&);
 
 // One entry of a[{…}]: a position, whose axis goes; a range; new_axis; ellipsis; or a tensor of positions. Negative

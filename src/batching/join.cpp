@@ -106,7 +106,7 @@ class Joiner {
   Tensor sum(const std::vector<ir::Value>& terms) {
     std::vector<Place> places;
     for (const ir::Value& term : terms) places.push_back(place(term));
-    return varve::sum(stacks_.stacked(places, terms[0].type()), {0});
+    return varve::sum(stacks_.stacked(places, terms[0].type()), {.axes = Axes{0}});
   }
 
   void by_itself(std::size_t n) {

@@ -227,11 +227,12 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
   assign(update(gradients, step_now));
   if (tracing()) return;
   // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
-  step.value().eval();
+  std::vector<Tensor> assigned = {step.value()};
   for (const Member& member : members) {
-    distributed::kept_of(member.parameter).value().eval();
-    for (const Variable& kept : member.state) distributed::kept_of(kept).value().eval();
+    assigned.push_back(distributed::kept_of(member.parameter).value());
+    for (const Variable& kept : member.state) assigned.push_back(distributed::kept_of(kept).value());
   }
+  eval(assigned);
 }
 
 // The parameters' new values, or this rank's parts of them.

@@ -65,6 +65,15 @@ const Tensor& Tensor::eval() const {
   return *this;
 }
 
+void eval(const std::vector<Tensor>& tensors) {
+  std::vector<ir::Value> pending;
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined() && !tensor.node()->slots[static_cast<std::size_t>(tensor.index())].value())
+      pending.push_back(tensor.value());
+  if (!pending.empty() && !Trace::current()) evaluate(pending);
+  for (const Tensor& tensor : tensors) tensor.eval();  // says what is wrong with one of them
+}
+
 bool Tensor::ready() const {
   const std::shared_ptr<const ir::Array> value =
       node_ ? node_->slots[static_cast<std::size_t>(index_)].value() : nullptr;
