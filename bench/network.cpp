@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "bench/tree_lstm.h"
 #include "varve/autodiff.h"
 #include "varve/distributed.h"
 #include "varve/io.h"
@@ -26,6 +27,7 @@ Tensor ids(const Shape& shape, std::int64_t count, std::int64_t seed) {
 }
 
 nn::Layer built(const Workload& w, const NetworkOptions& options) {
+  if (w.differs()) return nn::layer(TreeLstm(w, options.seed));
   std::map<std::string, double> sizes = w.sizes;
   const std::vector<std::string>& known = zoo::find(w.zoo).sizes;
   if (!options.dropout && std::find(known.begin(), known.end(), "dropout") != known.end()) sizes["dropout"] = 0;
@@ -39,7 +41,9 @@ nn::Layer built(const Workload& w, const NetworkOptions& options) {
 Sample synthetic_batch(const Workload& w, std::int64_t batch, std::int64_t seed) {
   const Shape shape = batched(batch, w.input);
   Sample sample;
-  sample.x = w.dtype == i32 ? ids(shape, w.vocabulary, 2 * seed) : normal(shape, {.seed = 2 * seed});
+  sample.x = w.differs()      ? random_trees(batch, w.vocabulary, 2 * seed)
+             : w.dtype == i32 ? ids(shape, w.vocabulary, 2 * seed)
+                              : normal(shape, {.seed = 2 * seed});
   if (w.targets == Targets::input) {
     sample.x = uniform(shape, {.seed = 2 * seed});  // what a sigmoid can give back
     sample.y = sample.x;
@@ -113,16 +117,28 @@ Tensor Network::loss(const Tensor& x, const Tensor& y) {
   return cast(cross_entropy(output, y), f32);
 }
 
+optim::Bound Network::bound() const {
+  return optimizer().over(model_->parameters(), {.compress = distributed::compression_by_name(options_.compress, {})});
+}
+
+Tensor Network::train(optim::Bound& bound, const Tensor& x, const Tensor& y) {
+  const auto [value, gradients] = value_and_grad([&] { return loss(x, y); }, bound.parameters());
+  bound.apply(gradients);
+  return value;
+}
+
 Compiled<Tensor, 2> Network::step() {
-  optim::Bound bound =
-      optimizer().over(model_->parameters(), {.compress = distributed::compression_by_name(options_.compress, {})});
-  return compile(
-      [this, bound](Tensor x, Tensor y) mutable {
-        const auto [value, gradients] = value_and_grad([&] { return loss(x, y); }, bound.parameters());
-        bound.apply(gradients);
-        return value;
-      },
-      named("step"));
+  return compile([this, bound = bound()](Tensor x, Tensor y) mutable { return train(bound, x, y); }, named("step"));
+}
+
+std::function<Tensor(const Tensor&, const Tensor&)> Network::stepper() {
+  if (!workload_.differs()) return step();
+  return [this, bound = bound()](const Tensor& x, const Tensor& y) mutable { return train(bound, x, y); };
+}
+
+std::function<Tensor(const Tensor&)> Network::predictor() {
+  if (!workload_.differs()) return prediction();
+  return [this](const Tensor& x) { return (*model_)(x, Mode::infer); };
 }
 
 Compiled<Tensor, 1> Network::prediction() {

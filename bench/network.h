@@ -49,6 +49,9 @@ class Network {
   optim::Optimizer optimizer() const;
 
   Tensor loss(const Tensor& x, const Tensor& y);  // recorded
+  // A training step, and a prediction: programs, but for networks whose graph differs from sample to sample.
+  std::function<Tensor(const Tensor& x, const Tensor& y)> stepper();
+  std::function<Tensor(const Tensor& x)> predictor();
   // Programs over the same variables.
   Compiled<Tensor, 2> step();  // forward, loss, gradient and update: the loss
   Compiled<Tensor, 1> prediction();
@@ -57,6 +60,8 @@ class Network {
   Compiled<void, 0> update(const std::vector<Tensor>& gradients);
 
  private:
+  optim::Bound bound() const;
+  Tensor train(optim::Bound& bound, const Tensor& x, const Tensor& y);
   CompileOptions named(const std::string& name) const {
     return {.device = options_.device, .name = name, .tf32 = options_.precision.tf32};
   }

@@ -202,6 +202,21 @@ std::vector<Workload> table() {
           gpt_small()};
 }
 
+// By itself: no program computes it, so that what compares programs leaves it out.
+const Workload& tree_lstm() {
+  static const Workload workload{.name = "tree-lstm",
+                                 .study = "varve",
+                                 .network = {.family = "tree", .embedded = 32, .width = 32},
+                                 .input = {33},
+                                 .dtype = i32,
+                                 .vocabulary = 1000,
+                                 .classes = 5,
+                                 .optimizer = sgd(0.05),
+                                 .batch = 32,
+                                 .gpu_batches = {32}};
+  return workload;
+}
+
 // fcn-scaling-<depth>x<width>[-tanh], made when asked for and kept: callers hold references.
 const Workload* scaled(const std::string& name) {
   static const std::regex form("fcn-scaling-([1-9][0-9]?)x([1-9][0-9]{0,3})(-tanh)?");
@@ -226,7 +241,7 @@ nlohmann::ordered_json family_json(const Workload& w) {
   if (a.family == "resnet") json.update({{"layers", a.layers}});
   if (a.family == "lm")
     json.update({{"embedded", a.embedded}, {"width", a.width}, {"layers", a.depth}, {"stateful", a.stateful}});
-  if (a.family == "classifier") json.update({{"embedded", a.embedded}, {"width", a.width}});
+  if (a.family == "classifier" || a.family == "tree") json.update({{"embedded", a.embedded}, {"width", a.width}});
   if (a.family == "gpt")
     json.update({{"width", a.width}, {"layers", a.depth}, {"heads", a.heads}, {"context", a.context}});
   if (a.family == "autoencoder") json.update({{"hidden", a.hidden}});
@@ -255,9 +270,10 @@ std::vector<std::string> workload_names() {
 const Workload& find_workload(const std::string& name) {
   for (const Workload& w : workloads())
     if (w.name == name) return w;
+  if (name == tree_lstm().name) return tree_lstm();
   if (const Workload* made = scaled(name)) return *made;
   throw Error(cat("unknown workload '", name, "'.", did_you_mean(name, workload_names()),
-                  " Known: ", quoted_list(workload_names()), " and fcn-scaling-<depth>x<width>[-tanh]."));
+                  " Known: ", quoted_list(workload_names()), ", tree-lstm and fcn-scaling-<depth>x<width>[-tanh]."));
 }
 
 nlohmann::ordered_json workload_json(const Workload& w) {

@@ -24,7 +24,7 @@ struct OptimizerChoice {
 
 // What a family of networks is made of. A family uses the numbers that its name needs and leaves the rest.
 struct Architecture {
-  std::string family = {};                  // mlp cnn alexnet vgg resnet lm classifier gpt autoencoder
+  std::string family = {};                  // mlp cnn alexnet vgg resnet lm classifier gpt autoencoder tree
   std::vector<std::int64_t> hidden = {};    // mlp, autoencoder; the head of vgg
   std::string activation = "relu";          // mlp
   std::vector<std::int64_t> channels = {};  // cnn
@@ -60,12 +60,14 @@ struct Workload {
   OptimizerChoice optimizer = {};
   double checked_rate = 0;  // of the steps whose losses are compared, where rounding would outgrow them; 0: the same
   std::int64_t batch = 64;  // on a CPU
-  std::vector<std::int64_t> gpu_batches = {};  // as the study sweeps them
+  bool differs() const { return network.family == "tree"; }  // its graph, from sample to sample: it is not compiled
+  std::vector<std::int64_t> gpu_batches = {};                // as the study sweeps them
   Protocol protocol = {};
 };
 
 const std::vector<Workload>& workloads();
-// A name of the list, or of a size that fcn-scaling covers: "fcn-scaling-4x1024-tanh". Error with the nearest name.
+// A name of the list, "tree-lstm", or of a size that fcn-scaling covers: "fcn-scaling-4x1024-tanh". Error with the
+// nearest name.
 const Workload& find_workload(const std::string& name);
 std::vector<std::string> workload_names();
 

@@ -124,6 +124,7 @@ class Peer:
 
     version = ""
     flags: dict[str, Any] = {}
+    trees = False  # it can train a network whose graph differs from sample to sample
     ranks = False  # it can be one of several that train together
     pooled = False  # its worker threads sleep between operators: see process.spread_workers
     out_of_memory: tuple[type[BaseException], ...] = ()  # what this framework throws then, beside MemoryError
@@ -235,6 +236,8 @@ def perform(request: Request, make: Callable[[Request], Peer]) -> dict[str, Any]
             raise Unsupported(f"there is no task '{request.task}'; there are {', '.join(tasks.TASKS)}.")
         if request.tf32 and request.device == "cpu":
             raise Unsupported("tf32 is of GPUs; a processor computes the same as with precision=f32.")
+        if request.family == "tree" and not getattr(make, "trees", False):
+            raise Unsupported("this adapter trains networks whose graph is the same for all samples.")
         peer = make(request)
         if request.ranks > 1 and not peer.ranks:
             raise Unsupported("this adapter trains as one process.")

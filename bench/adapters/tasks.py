@@ -37,7 +37,27 @@ def synthetic(request: Request, samples: int) -> tuple[np.ndarray, np.ndarray]:
     return x, rng.integers(0, w["classes"], shape if w["targets"] == "tokens" else (samples,), dtype=np.int32)
 
 
+def tree(rng: np.random.Generator, vocabulary: int, leaves: int) -> list[int]:
+    """In postfix order: ids are leaves, -1 joins the two trees before it."""
+    if leaves == 1:
+        return [int(rng.integers(0, vocabulary))]
+    left = int(rng.integers(1, leaves))
+    return [*tree(rng, vocabulary, left), *tree(rng, vocabulary, leaves - left), -1]
+
+
+def trees(request: Request, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random trees of 3 to 17 leaves, each as many numbers as the largest takes."""
+    w, rng = request.workload, np.random.default_rng(seed)
+    x = np.full((request.batch, *w["input"]), -2, dtype=np.int32)
+    for row in x:
+        nodes = tree(rng, w["vocabulary"], int(rng.integers(3, 18)))
+        row[: len(nodes)] = nodes
+    return x, rng.integers(0, w["classes"], (request.batch,), dtype=np.int32)
+
+
 def batches(request: Request, peer: Peer) -> list[Any]:
+    if not request.batches and request.family == "tree":  # others at each step
+        return [peer.batch(*trees(request, request.seed + i)) for i in range(64)]
     if not request.batches:
         return [peer.batch(*synthetic(request, request.share))]
     read = peer.load_file(request.batches)

@@ -202,9 +202,46 @@ class Gpt(nn.Module):
         return F.linear(self.norm(y), self.embedding.weight)
 
 
+class TreeLstm(nn.Module):
+    """Over binary trees in postfix order: an id is a leaf, -1 joins the two trees before it, -2 fills the rest."""
+
+    def __init__(self, w: dict[str, Any], dropout: float):
+        super().__init__()
+        width = w["width"]
+        self.words = nn.Embedding(w["vocabulary"], w["embedded"])
+        self.leaf, self.join = nn.Linear(w["embedded"], 3 * width), nn.Linear(2 * width, 5 * width)
+        self.out = nn.Linear(width, w["classes"])
+
+    def leaf_of(self, word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        i, o, u = self.leaf(word).chunk(3, 1)
+        c = torch.sigmoid(i) * torch.tanh(u)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+    def joined(self, left: tuple[torch.Tensor, torch.Tensor],
+               right: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        i, f, g, o, u = self.join(torch.cat((left[0], right[0]), 1)).chunk(5, 1)
+        c = torch.sigmoid(i) * torch.tanh(u) + torch.sigmoid(f) * left[1] + torch.sigmoid(g) * right[1]
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+    def root(self, tree: list[int]) -> torch.Tensor:
+        ids = [node for node in tree if node >= 0]
+        words = iter(self.words(torch.tensor(ids, device=self.out.weight.device)).split(1, 0))
+        open_trees: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for node in tree:
+            if node >= 0:
+                open_trees.append(self.leaf_of(next(words)))
+            elif node == -1:
+                right = open_trees.pop()
+                open_trees.append(self.joined(open_trees.pop(), right))
+        return open_trees[0][0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.cat([self.root(tree) for tree in x.tolist()], 0))
+
+
 FAMILIES: dict[str, Callable[[dict[str, Any], float], nn.Module]] = {
     "mlp": mlp, "cnn": cnn, "alexnet": alexnet, "vgg": vgg, "resnet": resnet, "lm": Recurrent,
-    "classifier": Recurrent, "gpt": Gpt, "autoencoder": autoencoder}
+    "classifier": Recurrent, "gpt": Gpt, "autoencoder": autoencoder, "tree": TreeLstm}
 
 
 # ---- parameters
@@ -253,6 +290,7 @@ def fused_optimizer(o: common.Optimizer, parameters: list[nn.Parameter], graph: 
 class Torch(common.Peer):
     version = torch.__version__
     ranks = True
+    trees = True
     out_of_memory = (torch.OutOfMemoryError,)
 
     def __init__(self, request: Request):
@@ -268,6 +306,8 @@ class Torch(common.Peer):
             raise Unsupported("this PyTorch finds no GPU.")
         self.compiled = request.framework == "torch-compile" or request.mode in ("compile", "compile-graph")
         self.captured = request.mode in ("graph", "compile-graph")
+        if request.family == "tree" and (self.compiled or self.captured):
+            raise Unsupported("its graph differs from sample to sample: it runs eagerly.")
         if self.captured and (why := cuda_graph.refusal(request)):
             raise Unsupported(why)
         self.targets, self.recurrent = request.workload["targets"], request.family in ("lm", "classifier")

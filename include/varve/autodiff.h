@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -78,6 +79,16 @@ auto grad(F f) {
 // A closure over variables: its scalar value, and the gradient of each variable.
 std::pair<Tensor, std::vector<Tensor>> value_and_grad(const std::function<Tensor()>& f,
                                                       const std::vector<Variable>& wrt);
+
+// A gradient that is zero but for some rows: that of a table of which `embedding` or `gather` read a few.
+struct GradientRows {
+  Tensor rows;                    // [K], positions along the first axis; one may come several times: its values add up
+  Tensor values;                  // [K, ..]
+  std::vector<Tensor> from = {};  // what they were made of: computed with them as long as this is held
+};
+// The gradient as rows where it was recorded so (or as a sum of such) and was not computed yet: the whole of it then
+// never is. Nothing otherwise.
+std::optional<GradientRows> gradient_rows(const Tensor& gradient);
 
 // The output of f and its vector-Jacobian product: pull(dy) is dx for each input.
 struct Pullback {

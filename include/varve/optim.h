@@ -22,22 +22,30 @@ struct Group {
   std::optional<double> weight_decay;  // in place of the optimiser's
 };
 
+// `lazy`: of a table whose rows are read by embedding or gather, a step updates the rows that it read; the others keep
+// their moments as they are, and do not decay. Where that is no choice (sgd and adagrad without momentum and decay: a
+// gradient of zero changes nothing) large tables are updated so anyway.
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
+  bool lazy = false;
 };
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  bool lazy = false;
 };
 struct RmspropOptions {
   double decay = 0.9, epsilon = 1e-8, momentum = 0, weight_decay = 0;
+  bool lazy = false;
 };
 struct AdagradOptions {
   double epsilon = 1e-10, weight_decay = 0;
+  bool lazy = false;
 };
 struct AdadeltaOptions {
   double decay = 0.9, epsilon = 1e-6, weight_decay = 0;
+  bool lazy = false;
 };
 struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
@@ -81,7 +89,9 @@ class Optimizer {
     std::string name;                // "adam"
     std::vector<std::string> state;  // names of what is kept for each parameter, starting at zero: "m", "v"
     std::function<Updated(const Slot&)> update;
-    bool elementwise = false;  // each entry by itself, so that ranks may each update their part
+    bool elementwise = false;    // each entry by itself, so that ranks may each update their part
+    bool still_at_zero = false;  // without weight decay a gradient of zero changes nothing: rows may be left out
+    bool lazy = false;           // rows of a table that were not read are left as they are
     // Of what is kept, where it is not the parameter's.
     std::function<Shape(const std::string& state, const Variable& parameter)> shape = {};
     // All parameters at once, in place of `update`.

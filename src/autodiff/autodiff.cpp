@@ -159,6 +159,9 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
   std::vector<Tensor> grads = walk.run();
   for (std::size_t i = 0; i < wrt.size(); ++i)
     if (!grads[i].defined()) grads[i] = zeros(wrt[i].shape(), wrt[i].dtype());
+  // Who reads a gradient will read the loss: computed later, it would be computed from the beginning.
+  if (outputs.size() == 1 && !Trace::current())
+    for (const Tensor& grad : grads) grad.node()->companion = computed[0].node();
   return grads;
 }
 

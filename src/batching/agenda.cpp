@@ -64,8 +64,8 @@ class Schedule {
 
   bool can_join(std::size_t n) const {
     const ir::Node& node = *graph_.nodes[n];
-    if (graph_.inside[n] || !graph_.sums[n].empty() || is_row_or_reshape(node) || !node.op->pure || node.op->random || !node.regions.empty() ||
-        node.origin.rank != -1 || !can_batch(*node.op))
+    if (graph_.inside[n] || !graph_.sums[n].empty() || is_row_or_reshape(node) || !node.op->pure || node.op->random ||
+        !node.regions.empty() || node.origin.rank != -1 || !can_batch(*node.op))
       return false;
     std::size_t bytes = 0;
     for (const TensorType& type : node.types) bytes += type.bytes();

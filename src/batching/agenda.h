@@ -11,12 +11,12 @@ namespace varve {
 
 // The nodes between the values asked for and what is there already, with numbers for names.
 struct Recorded {
-  std::vector<ir::NodePtr> nodes;           // inputs before users
-  std::vector<int> inputs;                  // of all nodes: the node, or -1 where it is there already
-  std::vector<std::size_t> first_input;     // of each node, and the end
+  std::vector<ir::NodePtr> nodes;            // inputs before users
+  std::vector<int> inputs;                   // of all nodes: the node, or -1 where it is there already
+  std::vector<std::size_t> first_input;      // of each node, and the end
   std::vector<std::vector<ir::Value>> sums;  // of a node that ends a chain of additions: all its terms
-  std::vector<bool> inside;                 // of such a chain: computed with its end
-  bool can_be_joined = true;                // false: something in it has a meaning of its own
+  std::vector<bool> inside;                  // of such a chain: computed with its end
+  bool can_be_joined = true;                 // false: something in it has a meaning of its own
 };
 // A row of its input, or all of it in another shape: where an element lies is known, so nothing need be called.
 bool is_row_or_reshape(const ir::Node& node);

@@ -1,7 +1,11 @@
 #include "batching/join.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
 
+#include "base/text.h"
 #include "batching/agenda.h"
 #include "batching/stack.h"
 #include "ops/batching.h"
@@ -25,6 +29,18 @@ Joined counted(const Recorded& graph, const Agenda& calls) {
   return count;
 }
 
+// Calls are made for a few sizes, so that the programs that compute them are met again.
+std::int64_t rounded_up(std::size_t calls) {
+  std::int64_t size = 4;
+  const auto count = static_cast<std::int64_t>(calls);
+  if (count <= size) return count;
+  while (size < count) {
+    if (size / 2 * 3 >= count) return size / 2 * 3;
+    size *= 2;
+  }
+  return size;
+}
+
 class Joiner {
  public:
   explicit Joiner(const Recorded& graph) : graph_(graph), places_(graph.nodes.size()) {
@@ -35,10 +51,12 @@ class Joiner {
   }
 
   void run(const Agenda& calls) {
+    look_up();
     for (const std::vector<int>& call : calls) {
       const auto first = static_cast<std::size_t>(call[0]);
       const ir::Node& node = *graph_.nodes[first];
       const ir::OriginScope origin(node.origin);
+      if (!places_[first].empty()) continue;  // looked up already
       if (!graph_.sums[first].empty())
         places_[first] = {{sum(graph_.sums[first])}};
       else if (call.size() > 1)
@@ -63,31 +81,80 @@ class Joiner {
     return places;
   }
 
-  static bool is_literal(const ir::Value& value) {
-    return value.node->inputs.empty() && !value.node->slots[0].value();
-  }
+  static bool is_literal(const ir::Value& value) { return value.node->inputs.empty() && !value.node->slots[0].value(); }
 
   static bool all_equal(const std::vector<Place>& places) {
-    return std::all_of(places.begin(), places.end(), [&](const Place& p) {
-      return p.row == places[0].row && p.of.value() == places[0].of.value();
-    });
+    return std::all_of(places.begin(), places.end(),
+                       [&](const Place& p) { return p.row == places[0].row && p.of.value() == places[0].of.value(); });
+  }
+
+  // Rows of one table that are known beforehand are read all at once, and so is their gradient.
+  void look_up() {
+    std::vector<std::pair<ir::Value, std::vector<std::size_t>>> tables;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const ir::Node& node = *graph_.nodes[n];
+      const std::size_t first = graph_.first_input[n];
+      if (!node.is("embedding") || graph_.inputs[first] >= 0 || !indices_of(node)) continue;
+      const auto same = [&](const auto& table) {
+        const ir::Node& other = *graph_.nodes[table.second[0]];
+        return table.first == node.inputs[0] && other.inputs[1].type().dtype == node.inputs[1].type().dtype;
+      };
+      auto table = std::find_if(tables.begin(), tables.end(), same);
+      if (table == tables.end()) table = tables.insert(tables.end(), {node.inputs[0], {}});
+      table->second.push_back(n);
+    }
+    for (const auto& [table, nodes] : tables) look_up(table, nodes);
+  }
+
+  static std::shared_ptr<const ir::Array> indices_of(const ir::Node& node) {
+    const ir::Value& value = node.inputs[1];
+    auto array = value.node->slots[static_cast<std::size_t>(value.index)].value();
+    return array && !array->storage->is_far() && !array->storage->error && array->type.shape.numel() > 0 ? array
+                                                                                                         : nullptr;
+  }
+
+  void look_up(const ir::Value& table, const std::vector<std::size_t>& nodes) {
+    std::int64_t count = 0;
+    for (const std::size_t n : nodes) count += graph_.nodes[n]->inputs[1].type().shape.numel();
+    const DType dtype = graph_.nodes[nodes[0]]->inputs[1].type().dtype;
+    const std::int64_t size = rounded_up(static_cast<std::size_t>(count));
+    const auto all = ir::new_array({dtype, {size}});
+    auto* to = static_cast<std::byte*>(all->storage->data());
+    for (const std::size_t n : nodes) {
+      ir::read_elements(*indices_of(*graph_.nodes[n]), to, dtype);
+      to += graph_.nodes[n]->inputs[1].type().bytes();
+    }
+    for (std::int64_t i = count; i < size; ++i, to += size_of(dtype))  // the last again
+      std::memcpy(to, to - size_of(dtype), size_of(dtype));
+    const ir::OriginScope origin(graph_.nodes[nodes[0]]->origin);
+    const Tensor rows = embedding(Tensor(table), Tensor(ir::Value{ir::constant_node(all), 0}));
+    rows.node()->joined = true;
+    std::int64_t at = 0;
+    for (const std::size_t n : nodes) {
+      const std::int64_t own = graph_.nodes[n]->inputs[1].type().shape.numel();
+      places_[n].push_back({rows, at, own});
+      at += own;
+    }
   }
 
   void together(const std::vector<int>& call) {
     const ir::Node& node = *graph_.nodes[static_cast<std::size_t>(call[0])];
-    Batching all{*node.op, node.attrs, {}, {}, static_cast<std::int64_t>(call.size()), false, &node};
+    Batching all{*node.op, node.attrs, {}, {}, rounded_up(call.size()), false, &node};
     bool any = false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::vector<Place> places = operand(call, i);
       const bool shared = is_literal(node.inputs[i]) || all_equal(places);
       any = any || !shared;
       const TensorType& type = node.inputs[i].type();
-      all.in.push_back(shared ? stacks_.alone(places[0], type) : stacks_.stacked(places, type));
+      all.in.push_back(shared ? stacks_.alone(places[0], type) : stacks_.stacked(places, type, all.size));
       all.batched.push_back(!shared);
     }
     const auto outputs = any ? batched_call(all) : std::nullopt;
     if (!outputs) return one_by_one(call, any);
-    for (const Tensor& output : *outputs) output.node()->joined = true;
+    for (const Tensor& output : *outputs) {
+      output.node()->joined = true;
+      stacks_.note_filled(output, static_cast<std::int64_t>(call.size()));
+    }
     for (std::size_t row = 0; row < call.size(); ++row)
       for (const Tensor& output : *outputs)
         places_[static_cast<std::size_t>(call[row])].push_back({output, static_cast<std::int64_t>(row)});
@@ -106,7 +173,8 @@ class Joiner {
   Tensor sum(const std::vector<ir::Value>& terms) {
     std::vector<Place> places;
     for (const ir::Value& term : terms) places.push_back(place(term));
-    return varve::sum(stacks_.stacked(places, terms[0].type()), {.axes = Axes{0}});
+    return varve::sum(stacks_.stacked(places, terms[0].type(), static_cast<std::int64_t>(places.size())),
+                      {.axes = Axes{0}});
   }
 
   void by_itself(std::size_t n) {
@@ -116,21 +184,21 @@ class Joiner {
     std::vector<ir::Value> inputs;
     for (const ir::Value& input : node->inputs) inputs.push_back(value_of(input).value());
     const ir::NodePtr same = inputs == node->inputs ? node : ir::with_inputs(*node, std::move(inputs));
-    for (int i = 0; i < static_cast<int>(node->types.size()); ++i)
-      places_[n].push_back({Tensor(ir::Value{same, i})});
+    for (int i = 0; i < static_cast<int>(node->types.size()); ++i) places_[n].push_back({Tensor(ir::Value{same, i})});
   }
 
   // A row of a row, or a row in another shape, is a row of the same elements.
   bool follow(std::size_t n, const ir::Node& node) {
     const Place from = place(node.inputs[0]);
     const Shape& shape = node.types[0].shape;
-    if (node.types[0].shape.numel() == 0) return false;
+    if (shape.numel() == 0) return false;
+    if (from.rows > 0 && (node.is("reshape") || shape.numel() * from.of.dim(0) != from.of.numel())) return false;
     if (node.is("reshape")) {
       if (from.row < 0) return false;
       places_[n].push_back({stacks_.in_rows_of(from.of, shape), from.row});
     } else {
       const std::int64_t within = node.attrs.ints("begin")[0], rows = node.inputs[0].type().shape[0];
-      const std::int64_t before = from.row < 0 ? 0 : from.row * rows;
+      const std::int64_t before = from.row < 0 ? 0 : from.rows > 0 ? from.row : from.row * rows;
       places_[n].push_back({stacks_.in_rows_of(from.of, shape), before + within});
     }
     return true;
@@ -144,10 +212,11 @@ class Joiner {
     std::vector<Place> places;
     for (const ir::Value& input : node.inputs) {
       places.push_back(place(input));
-      if (input.type() != type || places.back().row < 0) return false;
+      if (input.type() != type || places.back().row < 0 || places.back().rows > 0) return false;
     }
     const int axis = static_cast<int>(node.attrs.integer("axis"));
-    const Tensor rows = with_axis_at(stacks_.stacked(places, type), 0, axis);
+    const Tensor all = stacks_.stacked(places, type, static_cast<std::int64_t>(places.size()));
+    const Tensor rows = with_axis_at(all, 0, axis);
     places_[n].push_back({rows.reshape(node.types[0].shape)});
     return true;
   }
@@ -167,6 +236,8 @@ std::optional<Joined> join_equal_calls(const std::vector<ir::Value>& asked,
   const Agenda calls = agenda(graph);
   Joined joined = counted(graph, calls);
   if (joined.nodes < kLeastNodes || joined.calls * 3 > joined.nodes * 2) return std::nullopt;
+  if (const char* const explain = std::getenv("VARVE_EXPLAIN"); explain && *explain && *explain != '0')
+    std::cerr << cat("-- joined: ", joined.calls, " calls stand for ", joined.nodes, "\n") << std::flush;
   Joiner joiner(graph);
   joiner.run(calls);
   for (const ir::Value& value : asked) joined.values.push_back(joiner.value_of(value).value());

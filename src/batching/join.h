@@ -15,9 +15,9 @@ struct Joined {
   std::size_t nodes = 0, calls = 0;  // how many calls stand for how many nodes
 };
 
-// Nothing where few calls are alike, or where joining them would change what they mean. Computed values and the nodes of
-// `apart` (what a gradient is taken of) stay as they are, with all that they were computed from. Which calls are joined
-// follows from the graph alone. The graph's mutex is held.
+// Nothing where few calls are alike, or where joining them would change what they mean. Computed values and the nodes
+// of `apart` (what a gradient is taken of) stay as they are, with all that they were computed from. Which calls are
+// joined follows from the graph alone. The graph's mutex is held.
 std::optional<Joined> join_equal_calls(const std::vector<ir::Value>& asked,
                                        const std::unordered_set<const ir::Node*>& apart);
 

@@ -44,7 +44,11 @@ Tensor Stacks::in_rows_of(const Tensor& rows, const Shape& shape) {
   add_tensor(print, rows);
   print.add(to.vec());
   Tensor& known = known_[print];
-  if (!known.defined()) known = rows.reshape(to);
+  if (!known.defined()) {
+    known = rows.reshape(to);
+    if (const auto filled = filled_.find(rows.value()); filled != filled_.end())
+      note_filled(known, filled->second * to[0] / rows.dim(0));
+  }
   return known;
 }
 
@@ -54,14 +58,17 @@ Tensor Stacks::alone(const Place& place, const TensorType& type) {
   print.add(2u);
   add_tensor(print, place.of);
   print.add(static_cast<std::uint64_t>(place.row));
+  print.add(static_cast<std::uint64_t>(place.rows));
+  const std::int64_t end = place.row + std::max<std::int64_t>(place.rows, 1);
   Tensor& known = known_[print];
-  if (!known.defined()) known = place.of.slice({{place.row, place.row + 1}}).reshape(type.shape);
+  if (!known.defined()) known = place.of.slice({{place.row, end}}).reshape(type.shape);
   return known;
 }
 
-Tensor Stacks::stacked(const std::vector<Place>& places, const TensorType& type) {
+Tensor Stacks::stacked(const std::vector<Place>& places, const TensorType& type, std::int64_t size) {
   ir::Fingerprint print;
   print.add(3u);
+  print.add(static_cast<std::uint64_t>(size));
   for (const Place& place : places) {
     add_tensor(print, place.of);
     print.add(static_cast<std::uint64_t>(place.row));
@@ -70,15 +77,16 @@ Tensor Stacks::stacked(const std::vector<Place>& places, const TensorType& type)
 
   std::vector<Source> sources;
   std::vector<Tensor> without_row;
-  std::vector<std::int64_t> at;          // of each value: its source, and the place among that one's rows
+  std::vector<std::int64_t> at;  // of each value: its source, and the place among that one's rows
   std::unordered_map<ir::Value, std::size_t, ir::ValueHash> numbers;
   constexpr std::size_t kLoose = 0;
   sources.emplace_back();  // of those without a row
   for (const Place& place : places) {
     std::size_t number = kLoose;
-    if (place.row < 0) {
-      const auto [known, fresh] = numbers.emplace(place.of.value(), without_row.size());
-      if (fresh) without_row.push_back(place.of);
+    if (place.row < 0 || place.rows > 0) {
+      const Tensor own = alone(place, type);
+      const auto [known, fresh] = numbers.emplace(own.value(), without_row.size());
+      if (fresh) without_row.push_back(own);
       sources[kLoose].rows.push_back(static_cast<std::int64_t>(known->second));
     } else {
       const auto [known, fresh] = numbers.emplace(place.of.value(), sources.size());
@@ -90,7 +98,7 @@ Tensor Stacks::stacked(const std::vector<Place>& places, const TensorType& type)
     at.push_back(static_cast<std::int64_t>(sources[number].rows.size()) - 1);
   }
   if (!without_row.empty()) sources[kLoose].of = loose(without_row, type);
-  const Tensor result = joined_sources(sources, at, places.size());
+  const Tensor result = joined_sources(sources, at, size);
   known_.emplace(print, result);
   return result;
 }
@@ -114,7 +122,8 @@ Tensor Stacks::loose(const std::vector<Tensor>& values, const TensorType& type) 
   return Tensor(ir::Value{ir::constant_node(all), 0});
 }
 
-Tensor Stacks::joined_sources(std::vector<Source>& sources, std::vector<std::int64_t>& at, std::size_t count) {
+Tensor Stacks::joined_sources(std::vector<Source>& sources, const std::vector<std::int64_t>& at, std::int64_t size) {
+  const std::size_t count = at.size() / 2;
   std::size_t used = 0, only = 0, total = 0;
   for (std::size_t s = 0; s < sources.size(); ++s) {
     if (sources[s].rows.empty()) continue;
@@ -122,7 +131,7 @@ Tensor Stacks::joined_sources(std::vector<Source>& sources, std::vector<std::int
     only = s;
     total += static_cast<std::size_t>(sources[s].of.dim(0));
   }
-  if (used == 1) return rows_of(sources[only].of, sources[only].rows);
+  if (used == 1) return rows_of(sources[only].of, sources[only].rows, size);
   // All rows, or, where many are not needed, those that are.
   const bool whole = total <= 2 * count + 16;
   std::vector<Tensor> parts;
@@ -131,7 +140,8 @@ Tensor Stacks::joined_sources(std::vector<Source>& sources, std::vector<std::int
   for (std::size_t s = 0; s < sources.size(); ++s) {
     if (sources[s].rows.empty()) continue;
     begin[s] = length;
-    parts.push_back(whole ? sources[s].of : rows_of(sources[s].of, sources[s].rows));
+    const auto needed = static_cast<std::int64_t>(sources[s].rows.size());
+    parts.push_back(whole ? sources[s].of : rows_of(sources[s].of, sources[s].rows, needed));
     length += parts.back().dim(0);
   }
   std::vector<std::int64_t> order;
@@ -146,14 +156,18 @@ Tensor Stacks::joined_sources(std::vector<Source>& sources, std::vector<std::int
   Tensor& all = known_[print];
   if (!all.defined()) all = concat(parts, 0);
   const Tensor joined = all;  // the table may move while rows are taken
-  return rows_of(joined, order);
+  return rows_of(joined, std::move(order), size);
 }
 
-Tensor Stacks::rows_of(const Tensor& all, const std::vector<std::int64_t>& rows) {
+Tensor Stacks::rows_of(const Tensor& all, std::vector<std::int64_t> rows, std::int64_t size) {
+  const auto count = static_cast<std::int64_t>(rows.size());
   if (counts_up(rows)) {
-    const std::int64_t end = rows[0] + static_cast<std::int64_t>(rows.size());
-    return rows[0] == 0 && end == all.dim(0) ? all : all.slice({{rows[0], end}});
+    const auto filled = filled_.find(all.value());
+    const bool is_all = rows[0] == 0 && all.dim(0) == size;
+    if (is_all && (count == size || (filled != filled_.end() && filled->second == count))) return all;
+    if (count == size) return all.slice({{rows[0], rows[0] + count}});
   }
+  rows.resize(static_cast<std::size_t>(size), rows.back());
   return gather(all, positions(rows), 0);
 }
 

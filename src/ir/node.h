@@ -73,6 +73,7 @@ struct Node : std::enable_shared_from_this<Node> {
   mutable std::uint64_t visited = 0;
   mutable int place = 0;
   std::unique_ptr<Slot[]> slots;
+  std::weak_ptr<Node> companion;  // computed with it while somebody holds it: the loss that it is a gradient of
 
   Node() = default;
   Node(const Node&) = delete;

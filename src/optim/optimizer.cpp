@@ -1,10 +1,13 @@
 // An optimiser bound to parameters: clipping, groups, the rule, the assignments.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "optim/compressed.h"
 #include "optim/named.h"
+#include "optim/rows.h"
 #include "optim/sharded.h"
+#include "varve/compile.h"
 #include "varve/distributed.h"
 #include "varve/optim.h"
 
@@ -16,6 +19,8 @@ struct Member {
   Variable parameter;
   std::vector<Variable> state;
   double rate_factor = 1, weight_decay = 0;
+  // In a loop without compile: the update of the rows that were read, in place.
+  std::shared_ptr<Compiled<void, 3>> rows_step = nullptr;
 };
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
@@ -68,12 +73,20 @@ struct Bound::State {
 
   // Each rank updates its part of every parameter, and keeps that part of the moments.
   bool sharded() const { return distributed::size() > 1 && (parallel.shard_optimizer || parallel.shard_parameters); }
-  std::vector<Tensor> checked(const std::vector<Tensor>& gradients) const;
-  std::vector<Tensor> averaged(const std::vector<Tensor>& gradients) const;
-  void apply(std::vector<Tensor> gradients, Tensor norm);
+  using Rows = std::vector<std::optional<SummedRows>>;  // of each parameter that is a table of which rows were read
+  std::vector<Tensor> checked(const std::vector<Tensor>& gradients, const Rows& rows) const;
+  std::vector<Tensor> averaged(const std::vector<Tensor>& gradients, const Rows& rows) const;
+  void apply(std::vector<Tensor> gradients, const Rows& rows, Tensor norm);
   Optimizer::Slot slot(const Member& member, const Tensor& gradient, const Tensor& step_now) const;
-  std::vector<Tensor> update(const std::vector<Tensor>& gradients, const Tensor& step_now);
+  std::vector<Tensor> update(const std::vector<Tensor>& gradients, const Rows& rows, const Tensor& step_now);
   Tensor keep(Member& member, const Updated& updated) const;
+  Rows take_rows(std::vector<Tensor>& gradients) const;
+  bool leaves_rows(const Member& member, const GradientRows& rows) const;
+  void update_in_place(Member& member, const SummedRows& rows);
+  Tensor rate_of(const Member& member) const {
+    // A factor of 1 is left out, so that the update stays one operator.
+    return member.rate_factor == 1 ? rate.value() : rate.value() * member.rate_factor;
+  }
   void assign(const std::vector<Tensor>& updated);
   Tensor norm_of(const std::vector<Tensor>& gradients) const {
     return global_norm(gradients,
@@ -175,7 +188,7 @@ Bound Optimizer::over(const std::vector<Variable>& parameters, const distributed
 }
 
 // The gradients, as wide as their parameters.
-std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) const {
+std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients, const Rows& rows) const {
   const std::string& name = optimizer.name();
   if (gradients.size() != members.size())
     throw Error(name + ": expected " + std::to_string(members.size()) + " gradients, one for each parameter, got " +
@@ -187,7 +200,7 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
     const std::string which = name + ": the gradient of " + quoted(parameter.name());
     if (!gradients[i].defined()) throw Error(which + " is undefined.");
     const Shape shape = (distributed::is_split(parameter) ? distributed::part_of(parameter) : parameter).shape();
-    if (gradients[i].shape() != shape)
+    if (!rows[i] && gradients[i].shape() != shape)
       throw Error(which + " has shape " + gradients[i].shape().str() + ", but the parameter has " + shape.str() +
                   ". Are the gradients in the order of the parameters?");
     const DType dtype = parameter.type().dtype;
@@ -197,15 +210,48 @@ std::vector<Tensor> Bound::State::checked(const std::vector<Tensor>& gradients) 
 }
 
 // Over ranks.
-std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients) const {
-  const std::vector<Tensor> own = checked(gradients);
+std::vector<Tensor> Bound::State::averaged(const std::vector<Tensor>& gradients, const Rows& rows) const {
+  const std::vector<Tensor> own = checked(gradients, rows);
   if (placed || parallel.average_every > 0 || parallel.staleness >= 0) return own;  // nothing to average here
   if (compressor) return compressor->means(own);
   return sharded() ? scatter_means(own) : distributed::mean_gradients(own, parameters);
 }
 
+// Whether the rows that a step did not read may be left out of it.
+bool Bound::State::leaves_rows(const Member& member, const GradientRows& rows) const {
+  if (optimizer.rule_.lazy) return true;
+  const bool few = 2 * rows.rows.dim(0) <= member.parameter.shape()[0];
+  return few && optimizer.rule_.still_at_zero && member.weight_decay == 0;
+}
+
+// Where a gradient is that of a few rows, they take its place, each row once: for norms, the rest is zeros.
+Bound::State::Rows Bound::State::take_rows(std::vector<Tensor>& gradients) const {
+  Rows rows(gradients.size());
+  if (distributed::size() > 1 || !optimizer.rule_.elementwise || optimizer.rule_.update_all) return rows;
+  for (std::size_t i = 0; i < std::min(members.size(), gradients.size()); ++i) {
+    std::optional<GradientRows> own = gradients[i].defined() ? gradient_rows(gradients[i]) : std::nullopt;
+    if (!own || gradients[i].type() != members[i].parameter.type() || !leaves_rows(members[i], *own)) continue;
+    rows[i] = summed(tracing() ? *own : padded(*own));
+    gradients[i] = rows[i]->distinct;
+  }
+  return rows;
+}
+
+// Not as a value that is computed when somebody reads it: that would be a new table at each step.
+void Bound::State::update_in_place(Member& member, const SummedRows& rows) {
+  if (!member.rows_step) {
+    const auto step_of = [member, rule = optimizer.rule_.update, rate = rate, step = step](
+                             const Tensor& at, const Tensor& distinct, const Tensor& which) {
+      const Tensor now = member.rate_factor == 1 ? rate.value() : rate.value() * member.rate_factor;
+      update_rows(member.parameter, member.state, {at, distinct, which}, rule, now, step.value(), member.weight_decay);
+    };
+    member.rows_step = std::make_shared<Compiled<void, 3>>(compile(step_of, {.name = "rows"}));
+  }
+  (*member.rows_step)(rows.rows, rows.distinct, rows.which);
+}
+
 // `norm` is that of the gradients, where somebody has already computed it.
-void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
+void Bound::State::apply(std::vector<Tensor> gradients, const Rows& rows, Tensor norm) {
   const double value = optimizer.clips_value(), most = optimizer.clips_norm();
   if (value > 0) {
     for (std::size_t i = 0; i < members.size(); ++i) {
@@ -222,17 +268,43 @@ void Bound::State::apply(std::vector<Tensor> gradients, Tensor norm) {
       gradients[i] = gradients[i] * scale.to(gradients[i].dtype());
     }
   }
+  std::vector<std::pair<Variable, Tensor>> before;
+  const auto remember = [&](const Variable& variable) {
+    const Variable kept = distributed::kept_of(variable);
+    if (!tracing()) before.emplace_back(kept, kept.value());
+  };
+  remember(step);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (rows[i]) continue;
+    remember(members[i].parameter);
+    for (const Variable& kept : members[i].state) remember(kept);
+  }
   const Tensor step_now = step.value() + 1;
   step.assign(step_now);
-  assign(update(gradients, step_now));
+  Rows apart = rows;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (rows[i]) apart[i]->distinct = gradients[i];  // clipped
+  assign(update(gradients, apart, step_now));
   if (tracing()) return;
   // In a loop without compile nobody else reads what was assigned: steps would pile up, each with its batch.
   std::vector<Tensor> assigned = {step.value()};
-  for (const Member& member : members) {
-    assigned.push_back(distributed::kept_of(member.parameter).value());
-    for (const Variable& kept : member.state) assigned.push_back(distributed::kept_of(kept).value());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (rows[i]) {
+      assigned.insert(assigned.end(), {apart[i]->rows, apart[i]->distinct, apart[i]->which});
+      continue;
+    }
+    assigned.push_back(distributed::kept_of(members[i].parameter).value());
+    for (const Variable& kept : members[i].state) assigned.push_back(distributed::kept_of(kept).value());
   }
-  eval(assigned);
+  try {
+    eval(assigned);
+  } catch (...) {  // nothing is updated by a step that failed
+    for (const auto& [variable, old] : before) Variable(variable).assign(old);
+    throw;
+  }
+  assigned.clear();
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (rows[i]) update_in_place(members[i], *apart[i]);
 }
 
 // The parameters' new values, or this rank's parts of them.
@@ -243,7 +315,8 @@ void Bound::State::assign(const std::vector<Tensor>& updated) {
     const std::vector<Tensor> wholes = gather_wholes(updated, shapes);
     for (std::size_t i = 0; i < members.size(); ++i) members[i].parameter.assign(wholes[i]);
   } else {
-    for (std::size_t i = 0; i < members.size(); ++i) distributed::part_of(members[i].parameter).assign(updated[i]);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      if (updated[i].defined()) distributed::part_of(members[i].parameter).assign(updated[i]);
   }
 }
 
@@ -253,8 +326,7 @@ Optimizer::Slot Bound::State::slot(const Member& member, const Tensor& gradient,
                                         : distributed::part_of(member.parameter).value(),
                        .gradient = gradient,
                        .state = {},
-                       // A factor of 1 is left out, so that the update stays one operator.
-                       .rate = member.rate_factor == 1 ? rate.value() : rate.value() * member.rate_factor,
+                       .rate = rate_of(member),
                        .step = step_now,
                        .weight_decay = member.weight_decay};
   for (const Variable& variable : member.state) slot.state.push_back(distributed::part_of(variable).value());
@@ -270,12 +342,21 @@ Tensor Bound::State::keep(Member& member, const Updated& updated) const {
   return updated.parameter;
 }
 
-std::vector<Tensor> Bound::State::update(const std::vector<Tensor>& gradients, const Tensor& step_now) {
+// Undefined for those of which rows are updated: recorded here, or later, in place, in a loop without compile.
+std::vector<Tensor> Bound::State::update(const std::vector<Tensor>& gradients, const Rows& rows,
+                                         const Tensor& step_now) {
   const Optimizer::Rule& rule = optimizer.rule_;
   std::vector<Tensor> values;
   if (!rule.update_all) {
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Scope there = where_it_lives(members[i]);
+      if (rows[i]) {
+        values.emplace_back();
+        if (tracing())
+          update_rows(members[i].parameter, members[i].state, *rows[i], rule.update, rate_of(members[i]), step_now,
+                      members[i].weight_decay);
+        continue;
+      }
       values.push_back(keep(members[i], rule.update(slot(members[i], gradients[i], step_now))));
     }
     return values;
@@ -293,7 +374,9 @@ std::vector<Tensor> Bound::State::update(const std::vector<Tensor>& gradients, c
 void Bound::apply(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
-  state.apply(state.averaged(gradients), {});
+  std::vector<Tensor> own = gradients;
+  const auto rows = state.take_rows(own);
+  state.apply(state.averaged(own, rows), rows, {});
 }
 
 void Bound::apply_whole(const std::vector<Tensor>& gradients) {
@@ -302,15 +385,19 @@ void Bound::apply_whole(const std::vector<Tensor>& gradients) {
     throw Error(state.optimizer.name() +
                 ": apply_whole() updates whole parameters, but this optimiser's state is sharded: use apply().");
   const Scope scope(state.optimizer.name());
-  state.apply(state.checked(gradients), {});
+  std::vector<Tensor> own = gradients;
+  const auto rows = state.take_rows(own);
+  state.apply(state.checked(own, rows), rows, {});
 }
 
 Tensor Bound::apply_with_norm(const std::vector<Tensor>& gradients) {
   State& state = bound(state_);
   const Scope scope(state.optimizer.name());
-  std::vector<Tensor> wide = state.averaged(gradients);
+  std::vector<Tensor> own = gradients;
+  const auto rows = state.take_rows(own);
+  std::vector<Tensor> wide = state.averaged(own, rows);
   Tensor norm = state.norm_of(wide);
-  state.apply(std::move(wide), norm);
+  state.apply(std::move(wide), rows, norm);
   return norm;
 }
 

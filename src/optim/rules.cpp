@@ -41,7 +41,8 @@ Optimizer adam_rule(const char* name, double rate, const AdamOptions& options, b
                           now.weight_decay = s.weight_decay;
                           return adam_update(s.parameter, s.gradient, s.state[0], s.state[1], s.rate, s.step, now);
                         },
-                    .elementwise = true},
+                    .elementwise = true,
+                    .lazy = options.lazy},
                    rate, options.weight_decay);
 }
 
@@ -92,7 +93,9 @@ Optimizer sgd(double rate, SgdOptions options) {
                 s.parameter, s.gradient, plain ? Tensor() : s.state[0], s.rate,
                 {.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = s.weight_decay});
           },
-      .elementwise = true};
+      .elementwise = true,
+      .still_at_zero = plain,
+      .lazy = options.lazy};
   if (!plain) rule.state = {"velocity"};
   return Optimizer(std::move(rule), rate, options.weight_decay);
 }
@@ -109,7 +112,8 @@ Optimizer rmsprop(double rate, RmspropOptions options) {
     return Optimizer({.name = "rmsprop",
                       .state = {"v", "velocity"},
                       .update = [options](const Slot& s) { return rmsprop_momentum(s, options); },
-                      .elementwise = true},
+                      .elementwise = true,
+                      .lazy = options.lazy},
                      rate, options.weight_decay);
   }
   const varve::RmspropOptions fixed{.decay = options.decay, .epsilon = options.epsilon};
@@ -117,7 +121,8 @@ Optimizer rmsprop(double rate, RmspropOptions options) {
       {.name = "rmsprop",
        .state = {"v"},
        .update = [fixed](const Slot& s) { return rmsprop_update(s.parameter, decayed(s), s.state[0], s.rate, fixed); },
-       .elementwise = true},
+       .elementwise = true,
+       .lazy = options.lazy},
       rate, options.weight_decay);
 }
 
@@ -129,7 +134,9 @@ Optimizer adagrad(double rate, AdagradOptions options) {
                         [options](const Slot& s) {
                           return adagrad_update(s.parameter, decayed(s), s.state[0], s.rate, options.epsilon);
                         },
-                    .elementwise = true},
+                    .elementwise = true,
+                    .still_at_zero = true,
+                    .lazy = options.lazy},
                    rate, options.weight_decay);
 }
 
@@ -139,7 +146,8 @@ Optimizer adadelta(double rate, AdadeltaOptions options) {
   return Optimizer({.name = "adadelta",
                     .state = {"squares", "deltas"},
                     .update = [options](const Slot& s) { return adadelta_update(s, options); },
-                    .elementwise = true},
+                    .elementwise = true,
+                    .lazy = options.lazy},
                    rate, options.weight_decay);
 }
 

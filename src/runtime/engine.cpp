@@ -1,13 +1,14 @@
 // Evaluation of lazy tensors: the pending graph becomes a program, kept by its structure.
-#include <cstdlib>
 #include <iostream>
 #include <list>
+#include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "backend/device.h"
+#include "base/levers.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "batching/join.h"
 #include "compiler/pipeline.h"
 #include "ir/lineage.h"
 #include "runtime/devices.h"
@@ -145,7 +146,6 @@ void run(const Pending& pending, CachedProgram& program) {
   }
 }
 
-
 void publish(const Pending& pending, const std::vector<std::shared_ptr<const ir::Array>>& arrays) {
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const ir::Value& output = pending.outputs[i];
@@ -158,18 +158,14 @@ Piecewise& pieces() {
   return all;
 }
 
-// Structures that may not come again are not worth the compiler: those of many small calls of few kinds.
-bool is_worth_pieces(const Pending& pending) {
-  if (pending.joined) return true;
-  return false;
-}
-
-// Whether a structure was met before, and is now worth a program of its own.
-bool often_met(const ir::Fingerprint& key) {
+// Whether a structure came so often that it is worth a program of its own. Which may round differently: not where bits
+// must not depend on what was met before.
+bool is_worth_a_program(const ir::Fingerprint& key) {
   constexpr std::size_t kMostKept = 1 << 14;
-  static const int kOften = getenv("VARVE_OFTEN") ? atoi(getenv("VARVE_OFTEN")) : 2;
+  constexpr int kOften = 8;
+  if (deterministic()) return false;
   static auto& meetings = *new std::unordered_map<ir::Fingerprint, int, ir::FingerprintHash>;
-  if (meetings.size() > kMostKept) meetings.clear();
+  if (meetings.size() >= kMostKept) meetings.clear();
   return ++meetings[key] >= kOften;
 }
 
@@ -177,9 +173,11 @@ void run_piecewise(const Pending& pending, const backend::Backend& backend, cons
   publish(pending, pieces().run(pending, backend, where));
   if (!explains()) return;
   const Piecewise::Report& report = pieces().report();
-  std::cerr << "-- lazy, piece by piece: a structure met for the first time; " << report.calls << " calls, "
-            << report.views << " views, " << report.compiled << " small programs made (" << pieces().size()
-            << " are kept)" << std::endl;
+  std::cerr << cat("-- lazy, call by call, since ",
+                   deterministic() ? "bits must not depend on what was met before" : "the structure was not met often",
+                   ": ", report.calls, " calls, ", report.moves, " that only moved, ", report.compiled,
+                   " small programs made, ", pieces().size(), " kept\n")
+            << std::flush;
 }
 
 // Computes what is pending, by a program that is kept or piece by piece.
@@ -190,8 +188,28 @@ void run(const Pending& pending, const std::string& where) {
         cat("device '", where, "' compiles but does not compute: nothing can be read on it. Use set_device(\"cpu\")."));
   const ir::Fingerprint key = fingerprint(pending, where);
   CachedProgram* program = cache().find(key);
-  if (!program && is_worth_pieces(pending) && !often_met(key)) return run_piecewise(pending, backend, where);
+  if (!program && pending.joined && !is_worth_a_program(key)) return run_piecewise(pending, backend, where);
   run(pending, program ? *program : cache().make(key, pending, backend));
+}
+
+void compute(const std::vector<ir::Value>& values);
+
+// Equal calls that were recorded side by side and are read without a gradient. Not where results are large: each would
+// keep the memory of all.
+bool compute_joined(const Pending& pending) {
+  constexpr std::size_t kLeastNodes = 64, kMostBytes = 16 << 10;
+  if (pending.joined || pending.nodes.size() < kLeastNodes || !lever("joining")) return false;
+  for (const ir::Value& output : pending.outputs)
+    if (output.type().bytes() > kMostBytes) return false;
+  const std::optional<Joined> joined = join_equal_calls(pending.outputs, {});
+  if (!joined || joined->calls * 3 > joined->nodes) return false;
+  compute(joined->values);
+  for (std::size_t i = 0; i < joined->values.size(); ++i) {
+    const ir::Value &value = joined->values[i], &output = pending.outputs[i];
+    output.node->slots[static_cast<std::size_t>(output.index)].publish(
+        value.node->slots[static_cast<std::size_t>(value.index)].value());
+  }
+  return true;
 }
 
 // The values, and all that is held and computed with them.
@@ -211,7 +229,7 @@ void compute(const std::vector<ir::Value>& values) {
     for (const ir::NodePtr& scalar : pending.scalars) scalar->slots[0].publish(scalar_array(*scalar));
     return;
   }
-  run(pending, device());
+  if (!compute_joined(pending)) run(pending, device());
   const ir::Visit visit;
   for (const ir::Value& output : pending.outputs)
     if (!visit.met(*output.node)) {

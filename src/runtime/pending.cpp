@@ -38,6 +38,11 @@ class Collector {
     for (const ir::Value& value : values)
       if (ir::Value one = computed_as(value); !has_value(one)) asked.push_back(std::move(one));
     for (const ir::Value& value : asked) visit(value.node);
+    while (!companions_.empty()) {
+      const ir::NodePtr next = std::move(companions_.back());
+      companions_.pop_back();
+      if (!has_value({next, 0})) visit(next);
+    }
     pending_.first_input.push_back(pending_.inputs.size());
     give_outputs(asked);
   }
@@ -79,6 +84,8 @@ class Collector {
     }
     visit_.meet(*node, static_cast<int>(pending_.nodes.size()));
     pending_.joined = pending_.joined || node->joined;
+    if (ir::NodePtr companion = node->companion.lock(); companion && companion->slots[0].handles.load() > 0)
+      companions_.push_back(std::move(companion));
     pending_.first_input.push_back(pending_.inputs.size());
     for (const ir::Value& input : node->inputs) pending_.inputs.push_back(place(computed_as(input)));
     pending_.nodes.push_back(node);
@@ -118,6 +125,7 @@ class Collector {
   Pending pending_;
   ir::Visit visit_;
   std::vector<Open> stack_;
+  std::vector<ir::NodePtr> companions_;
   std::unordered_map<ir::Value, int, ir::ValueHash> leaf_index_;
 };
 
@@ -155,8 +163,7 @@ ir::Graph graph_of(const Pending& pending) {
   ir::Graph graph;
   for (std::size_t i = 0; i < pending.leaves.size(); ++i)
     graph.inputs.push_back(ir::input_node(pending.leaves[i].type(), cat("leaf", i)));
-  for (const ir::NodePtr& scalar : pending.scalars)
-    graph.inputs.push_back(ir::input_node(scalar->types[0], "literal"));
+  for (const ir::NodePtr& scalar : pending.scalars) graph.inputs.push_back(ir::input_node(scalar->types[0], "literal"));
   std::vector<ir::NodePtr> copies;
   const auto value = [&](const PendingInput& at) -> ir::Value {
     const auto index = static_cast<std::size_t>(at.at);

@@ -4,6 +4,7 @@
 #include "base/threads.h"
 #include "compiler/pipeline.h"
 #include "runtime/engine.h"
+#include "runtime/moves.h"
 #include "runtime/residence.h"
 
 namespace varve::runtime {
@@ -74,7 +75,7 @@ class Piecewise::Run {
     const ir::Node& node = *pending_.nodes[n];
     in_.clear();
     for (std::size_t i = 0; i < pending_.input_count(n); ++i) in_.push_back(value(pending_.inputs_of(n)[i]));
-    if (is_view(n, node)) return;
+    if (is_view(n, node) || moves(n, node)) return;
     Piece& piece = pieces_.piece(key_of(node), node, in_, backend_);
     Execution& execution = *piece.execution;
     device_ = execution.plan().device;
@@ -97,7 +98,16 @@ class Piecewise::Run {
     const std::optional<Layout> layout = node.op->view({*node.op, types, node.attrs}, in_[0]->layout, node.types[0]);
     if (!layout) return false;
     values_[n].push_back(std::make_shared<ir::Array>(ir::Array{node.types[0], *layout, in_[0]->storage}));
-    ++pieces_.report_.views;
+    ++pieces_.report_.moves;
+    return true;
+  }
+
+  bool moves(std::size_t n, const ir::Node& node) {
+    if (device_) return false;
+    const std::shared_ptr<ir::Array> out = new_array(node.types[0], nullptr);
+    if (!move_rows(node, in_, *out)) return false;
+    values_[n].push_back(out);
+    ++pieces_.report_.moves;
     return true;
   }
 

@@ -16,7 +16,7 @@ class Piecewise {
  public:
   struct Report {
     std::size_t calls = 0;     // small programs run
-    std::size_t views = 0;     // calls that moved nothing
+    std::size_t moves = 0;     // calls that computed nothing
     std::size_t compiled = 0;  // small programs made on the way
   };
 
