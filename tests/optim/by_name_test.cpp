@@ -18,7 +18,7 @@ TEST(ByName, EveryOptimizerIsThere) {
       EXPECT_NO_THROW(by_name(name, {{option, value}})) << name << ' ' << option;
     }
   }
-  EXPECT_EQ(options_of("sgd"), (Names{"rate", "momentum", "nesterov", "weight_decay"}));
+  EXPECT_EQ(options_of("sgd"), (Names{"rate", "momentum", "nesterov", "weight_decay", "lazy"}));
 }
 
 TEST(ByName, OptionsReachTheirFields) {
