@@ -75,8 +75,7 @@ class Schedule {
   // A literal is part of the call: 2·x and 3·x are two kinds.
   static void add_input(ir::Fingerprint& print, const ir::Value& input) {
     print.add(input.type());
-    if (input.node->inputs.empty() && !input.node->slots[0].value() && input.node->op != &ir::input_op())
-      print.add_call(*input.node);
+    if (is_literal(input)) print.add_call(*input.node);
   }
 
   std::size_t kind_number(std::size_t n) {
@@ -155,7 +154,7 @@ class Schedule {
         there = there && graph_.inputs[graph_.first_input[n] + i] < 0;
         different.insert(graph_.nodes[n]->inputs[i].node.get());
       }
-      if (!there || different.size() < 2 || different.size() >= fewest || is_literal(call[0], i)) continue;
+      if (!there || different.size() < 2 || different.size() >= fewest || is_literal(operand(call[0], i))) continue;
       fewest = different.size();
       chosen = i;
     }
@@ -169,9 +168,8 @@ class Schedule {
     return call.size() > 2;
   }
 
-  bool is_literal(int node, std::size_t operand) const {
-    const ir::Value& value = graph_.nodes[static_cast<std::size_t>(node)]->inputs[operand];
-    return value.node->inputs.empty() && !value.node->slots[0].value();
+  const ir::Value& operand(int node, std::size_t input) const {
+    return graph_.nodes[static_cast<std::size_t>(node)]->inputs[input];
   }
 
   const Recorded& graph_;

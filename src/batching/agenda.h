@@ -20,6 +20,8 @@ struct Recorded {
 };
 // A row of its input, or all of it in another shape: where an element lies is known, so nothing need be called.
 bool is_row_or_reshape(const ir::Node& node);
+// A number or a tensor that its node alone says: equal nodes are equal values.
+bool is_literal(const ir::Value& value);
 Recorded recorded(const std::vector<ir::Value>& asked, const std::unordered_set<const ir::Node*>& apart);
 
 // Calls in the order they run, each of nodes that are equal but for their inputs.

@@ -81,8 +81,6 @@ class Joiner {
     return places;
   }
 
-  static bool is_literal(const ir::Value& value) { return value.node->inputs.empty() && !value.node->slots[0].value(); }
-
   static bool all_equal(const std::vector<Place>& places) {
     return std::all_of(places.begin(), places.end(),
                        [&](const Place& p) { return p.row == places[0].row && p.of.value() == places[0].of.value(); });

@@ -117,6 +117,11 @@ bool is_row_or_reshape(const ir::Node& node) {
   return true;
 }
 
+bool is_literal(const ir::Value& value) {
+  const ir::Node& node = *value.node;
+  return node.inputs.empty() && !node.slots[0].value() && node.op != &ir::input_op() && node.op->pure;
+}
+
 Recorded recorded(const std::vector<ir::Value>& asked, const std::unordered_set<const ir::Node*>& apart) {
   return Recorder(apart).all(asked);
 }
