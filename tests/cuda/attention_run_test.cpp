@@ -14,16 +14,16 @@ struct Sizes {
 
 // `inside`: operands and result are [.., T, heads, D].
 Function with_gradients(bool causal, bool inside) {
-  return [causal, inside](const Tensors& in) {
+  return [causal, inside](const TensorList& in) {
     const auto transposed = [inside](const Tensor& x) { return inside ? transpose(x, {0, 2, 1, 3}) : x; };
     const Tensor y = transposed(
         attention(transposed(in[0]), transposed(in[1]), transposed(in[2]), {.causal = causal, .scale = 0.3}));
-    const Tensors grads = gradients(sum((y * in[3]).to(f32)), {in[0], in[1], in[2]});
-    return Tensors{y, grads[0], grads[1], grads[2]};
+    const TensorList grads = gradients(sum((y * in[3]).to(f32)), {in[0], in[1], in[2]});
+    return TensorList{y, grads[0], grads[1], grads[2]};
   };
 }
 
-Tensors operands(const Sizes& s, bool inside, DType dtype) {
+TensorList operands(const Sizes& s, bool inside, DType dtype) {
   const auto shape = [&](std::int64_t time, std::int64_t columns) {
     return inside ? Shape{1, time, 2, columns} : Shape{1, 2, time, columns};
   };
@@ -32,11 +32,11 @@ Tensors operands(const Sizes& s, bool inside, DType dtype) {
 }
 
 // As same_as_reference, with products rounded to TF32.
-std::string rounded(const Function& f, const Tensors& in, double tolerance) {
+std::string rounded(const Function& f, const TensorList& in, double tolerance) {
   const auto program = detail::compile(f, {.device = "cuda", .tf32 = true});
   const Outcome reference = run_on("reference", f, in);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    const Tensors results = call(*program, in);
+    const TensorList results = call(*program, in);
     for (std::size_t i = 0; i < results.size(); ++i)
       expect_close(results[i].to(f32).to_vector<float>(), reference.results[i], "result " + std::to_string(i),
                    tolerance);
@@ -86,13 +86,13 @@ TEST_F(CudaAttentionRun, SlicesOfOneProjection) {
     for (const std::int64_t before : {0, 1, 8})
       for (const std::int64_t depth : {64, 20}) {
         SCOPED_TRACE(testing::Message() << name(dtype) << " " << before << " " << depth);
-        const auto f = [=](const Tensors& in) {
+        const auto f = [=](const TensorList& in) {
           const Tensor x = slice(in[0], {{0, 2}, {0, 70}, {before, before + 6 * depth}});
-          const Tensors parts = split(x, 3, 2);
+          const TensorList parts = split(x, 3, 2);
           const auto heads = [=](const Tensor& z) { return transpose(reshape(z, {2, 70, 2, depth}), {0, 2, 1, 3}); };
           const Tensor mixed = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
           const Tensor y = reshape(transpose(mixed, {0, 2, 1, 3}), {2, 70, 2 * depth});
-          return Tensors{y, gradients(sum((y * in[1]).to(f32)), {in[0]})[0]};
+          return TensorList{y, gradients(sum((y * in[1]).to(f32)), {in[0]})[0]};
         };
         const std::string text = same_as_reference(
             f, {values({2, 70, before + 6 * depth}, 1).to(dtype), values({2, 70, 2 * depth}, 2).to(dtype)},

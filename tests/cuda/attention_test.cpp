@@ -8,9 +8,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Tensors with_gradients(const Tensors& in) {
+TensorList with_gradients(const TensorList& in) {
   const Tensor y = attention(in[0], in[1], in[2], {.causal = true});
-  Tensors results = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
+  TensorList results = gradients(sum(y * in[3]), {in[0], in[1], in[2]});
   results.push_back(y);
   return results;
 }
@@ -48,8 +48,8 @@ TEST(CudaAttention, GradientOfAWholeHead) {
 
 // Queries, keys and values are columns of one matrix, and so are their gradients.
 TEST(CudaAttention, JoinedGradients) {
-  const auto step = [](const Tensors& in) {
-    const Tensors parts = split(in[0], 3, 2);
+  const auto step = [](const TensorList& in) {
+    const TensorList parts = split(in[0], 3, 2);
     const auto heads = [](const Tensor& x) { return transpose(reshape(x, {2, 19, 4, 8}), {0, 2, 1, 3}); };
     const Tensor y = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]));
     return gradients(sum(transpose(y, {0, 2, 1, 3}) * in[1]), {in[0]});

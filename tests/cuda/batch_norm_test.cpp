@@ -8,7 +8,7 @@
 namespace varve {
 namespace {
 
-std::string on_cuda(const Function& f, const Tensors& in, double tolerance) {
+std::string on_cuda(const Function& f, const TensorList& in, double tolerance) {
   const Outcome cuda = run_on("cuda", f, in), reference = run_on("reference", f, in);
   EXPECT_EQ(cuda.results.size(), reference.results.size());
   for (std::size_t i = 0; i < cuda.results.size(); ++i)
@@ -16,25 +16,25 @@ std::string on_cuda(const Function& f, const Tensors& in, double tolerance) {
   return cuda.text;
 }
 
-Tensors with_gradients(const Tensors& in, const Tensor& result) {
-  Tensors all = gradients(sum(square(result.to(f32)) * 0.01), in);
+TensorList with_gradients(const TensorList& in, const Tensor& result) {
+  TensorList all = gradients(sum(square(result.to(f32)) * 0.01), in);
   all.push_back(result);
   return all;
 }
 
 // in: x, scale, shift, another like x
-Tensors norm_and_relu(const Tensors& in) {
+TensorList norm_and_relu(const TensorList& in) {
   return with_gradients(in, relu(batch_norm_train(in[0], in[1], in[2]).y) * in[3]);
 }
 
 // The sum passes the ReLU, and its gradient is wanted by both branches.
-Tensors residual_block(const Tensors& in) {
+TensorList residual_block(const TensorList& in) {
   const Tensor y = relu(batch_norm_train(in[0], in[1], in[2]).y + in[3] * 2);
   return with_gradients(in, y * in[0] + y * in[3]);
 }
 
 // The first block of a stage of a residual network: two norms are added.
-Tensors two_norms(const Tensors& in) {
+TensorList two_norms(const TensorList& in) {
   const Tensor y = relu(batch_norm_train(in[0], in[1], in[2]).y + batch_norm_train(in[3], in[2], in[1]).y);
   return with_gradients(in, y * in[0] + y * in[3]);
 }
@@ -50,7 +50,7 @@ const Case kCases[] = {{{1100, 64}, f32}, {{1100, 64}, bf16},    {{60, 5, 2, 68}
                        {{300, 3}, f16},   {{3, 2, 200}, bf16},   {{900, 16}, f64},      {{2, 5}, f32},
                        {{1, 4}, f32},     {{700, 12}, f32, 1000}};
 
-Tensors inputs_of(const Case& c) {
+TensorList inputs_of(const Case& c) {
   const Shape channels{c.shape.back()};
   const DType parameters = c.dtype == f64 ? f64 : f32;
   return {(values(c.shape, 1) + c.offset).to(c.dtype), (values(channels, 2) + 1.5).to(parameters),
@@ -84,14 +84,14 @@ TEST(CudaBatchNorm, ManyRows) {
 TEST(CudaBatchNorm, SignsAreReadAsBits) {
   if (!has_cuda()) GTEST_SKIP() << no_cuda();
   for (const DType dtype : {f32, bf16}) {
-    Tensors in = inputs_of({{2100, 64}, dtype});
+    TensorList in = inputs_of({{2100, 64}, dtype});
     const double tolerance = dtype == f32 ? 2e-5 : 2e-2;
     const auto is_read_as_bits = [](const std::string& text) {
       EXPECT_NE(text.find("is read as bits"), std::string::npos) << text;
     };
     is_read_as_bits(on_cuda(residual_block, in, tolerance));
     in[0] = concat({values({1}, 5).to(dtype), reshape(in[0], {-1})}, 0);
-    const auto from_the_second_number = [](Tensors t) {
+    const auto from_the_second_number = [](TensorList t) {
       t[0] = reshape(t[0].slice({{1, 1 + 2100 * 64}}), {2100, 64});
       return residual_block(t);
     };
@@ -102,9 +102,9 @@ TEST(CudaBatchNorm, SignsAreReadAsBits) {
 TEST(CudaBatchNorm, LeavesWhatOthersRead) {
   if (!has_cuda()) GTEST_SKIP() << no_cuda();
   const std::string text = on_cuda(
-      [](const Tensors& in) {
+      [](const TensorList& in) {
         const Tensor y = batch_norm_train(in[0], in[1], in[2]).y;
-        return Tensors{y, relu(y), relu(y + mean(y))};
+        return TensorList{y, relu(y), relu(y + mean(y))};
       },
       {values({30, 12}, 1), values({12}, 2), values({12}, 3)}, 1e-5);
   expect_no_kernel(text, "batch_norm+");
@@ -113,15 +113,16 @@ TEST(CudaBatchNorm, LeavesWhatOthersRead) {
 TEST(CudaConv, TakesBiasAndReluAlong) {
   if (!has_cuda()) GTEST_SKIP() << no_cuda();
   for (const DType dtype : {f32, bf16, f16}) {
-    const Tensors in = {values({2, 9, 8, 5}, 1).to(dtype), values({12, 3, 3, 5}, 2).to(dtype),
-                        values({12}, 3).to(dtype)};
+    const TensorList in = {values({2, 9, 8, 5}, 1).to(dtype), values({12, 3, 3, 5}, 2).to(dtype),
+                           values({12}, 3).to(dtype)};
     const Conv2dOptions options{.stride = {2, 1}, .padding = {Padding(1, 0), Padding(2, 1)}};
-    const auto conv = [&](const Tensors& t) { return conv2d(t[0], t[1], options); };
+    const auto conv = [&](const TensorList& t) { return conv2d(t[0], t[1], options); };
     const double tolerance = dtype == f32 ? 1e-5 : dtype == bf16 ? 1e-2 : 1e-3;
-    expect_kernel(on_cuda([&](const Tensors& t) { return Tensors{conv(t) + t[2]}; }, in, tolerance), "conv2d+bias  <-");
-    expect_kernel(on_cuda([&](const Tensors& t) { return Tensors{relu(t[2] + conv(t))}; }, in, tolerance),
+    expect_kernel(on_cuda([&](const TensorList& t) { return TensorList{conv(t) + t[2]}; }, in, tolerance),
+                  "conv2d+bias  <-");
+    expect_kernel(on_cuda([&](const TensorList& t) { return TensorList{relu(t[2] + conv(t))}; }, in, tolerance),
                   "conv2d+bias+relu  <-");
-    on_cuda([&](const Tensors& t) { return with_gradients(t, relu(conv(t) + t[2])); }, in, 2 * tolerance);
+    on_cuda([&](const TensorList& t) { return with_gradients(t, relu(conv(t) + t[2])); }, in, 2 * tolerance);
   }
 }
 

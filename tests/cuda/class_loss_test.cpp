@@ -15,16 +15,16 @@ struct Classifier {
   bool bias = true, weighted = false;      // losses with a weight for each row
   bool widened = false, measured = false;  // the loss in f32; somebody else reads its logits
 
-  Tensors inputs() const {
+  TensorList inputs() const {
     const Tensor number = (values({rows}, 9) + 1) * (0.4999f * static_cast<float>(classes));
     return {values({rows, features}, 1).to(dtype), values({features, classes}, 2).to(dtype),
             values({classes}, 3).to(dtype), minimum(cast(number, labels), classes - 1), values({rows}, 4).to(dtype)};
   }
-  Tensors operator()(const Tensors& in) const {
+  TensorList operator()(const TensorList& in) const {
     const Tensor logits = linear(in[0], in[1], bias ? in[2] : Tensor());
     const Tensor loss =
         weighted ? sum(cross_entropy(logits, in[3], Reduction::none) * in[4]) : cross_entropy(logits, in[3]);
-    Tensors results = gradients(loss, bias ? Tensors{in[0], in[1], in[2]} : Tensors{in[0], in[1]});
+    TensorList results = gradients(loss, bias ? TensorList{in[0], in[1], in[2]} : TensorList{in[0], in[1]});
     results.push_back(loss);
     if (measured) results.push_back(max(logits));
     return results;
@@ -75,7 +75,7 @@ TEST_F(CudaClassLoss, OthersTakeTheRest) {
 
 TEST_F(CudaClassLoss, ALabelOutOfRangeIsAnErrorAtTheRead) {
   const Classifier c;
-  Tensors in = c.inputs();
+  TensorList in = c.inputs();
   in[3] = where(arange(c.rows) == 300, 7777, in[3]);
   try {
     run_on("cuda", c, in);

@@ -34,13 +34,13 @@ class CudaTable : public CudaIndex, public testing::WithParamInterface<Table> {}
 TEST_P(CudaTable, Gradient) {
   const Table& t = GetParam();
   const double tolerance = t.dtype == bf16 ? 1e-2 : 1e-5;
-  const Function f = [&](const Tensors& in) { return Tensors{gradient_of_table(in[0], in[1], t.rows)}; };
+  const Function f = [&](const TensorList& in) { return TensorList{gradient_of_table(in[0], in[1], t.rows)}; };
   const Tensor dy = values({t.positions, t.width}, 1).to(t.dtype);
   expect_kernel(same_as_reference(f, {dy, ids(t.positions, t.rows, 2)}, tolerance), "cuda embedding_grad  <-");
   // Of a view that begins at an odd element.
-  const Function odd = [&](const Tensors& in) {
+  const Function odd = [&](const TensorList& in) {
     const Tensor all = reshape(slice(in[0], {{1, 1 + t.positions * t.width}}), {t.positions, t.width});
-    return Tensors{gradient_of_table(all, in[1], t.rows)};
+    return TensorList{gradient_of_table(all, in[1], t.rows)};
   };
   same_as_reference(odd, {values({t.positions * t.width + 1}, 1).to(t.dtype), ids(t.positions, t.rows, 2)}, tolerance);
 }
@@ -56,10 +56,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaTable,
                          });
 
 TEST_F(CudaIndex, AGradientIsAddedToTheOtherUsesOfATable) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const Tensor& table = in[0];
     const Tensor loss = sum(embedding(table, in[1]) * in[2]) + sum(matmul(in[3], table) * in[4]);
-    return Tensors{gradients(loss, {table})[0]};
+    return TensorList{gradients(loss, {table})[0]};
   };
   const std::string text = same_as_reference(
       f, {values({40, 12}, 1), ids(300, 40, 2), values({300, 12}, 3), values({5, 40}, 4), values({5, 12}, 5)});
@@ -76,17 +76,17 @@ struct Chain {
 };
 
 Function rows_of_table(const Chain& chain) {
-  return [=](const Tensors& in) {
+  return [=](const TensorList& in) {
     Tensor x = embedding(in[0], in[1]);
     if (chain.dtype != f32) x = x.to(chain.dtype);
     if (chain.positions) x = x + in[2].to(chain.dtype);
     if (chain.rate > 0) x = dropout(x, chain.rate, {.seed = 3, .stream = "rows", .counter = in[3]});
     if (chain.transposed) x = transpose(x, {1, 0, 2});
-    return Tensors{x, gradients(sum((x * x).to(f32)), {in[0]})[0]};
+    return TensorList{x, gradients(sum((x * x).to(f32)), {in[0]})[0]};
   };
 }
 
-Tensors table_inputs(std::int64_t width) {
+TensorList table_inputs(std::int64_t width) {
   return {values({50, width}, 1), reshape(ids(4 * 70, 50, 2), {4, 70}), values({70, width}, 3), full_int({}, 7, i64)};
 }
 
@@ -111,27 +111,27 @@ TEST_F(CudaIndex, RowsAreCastAddedToAndDroppedOnTheirWay) {
 TEST_F(CudaIndex, AGradientIsReadWhereItLies) {
   const auto check = [](const Function& f, const Shape& shape) {
     const std::string text =
-        same_as_reference([&](const Tensors& in) { return Tensors{gradient_of_table(f(in)[0], in[1], 50)}; },
+        same_as_reference([&](const TensorList& in) { return TensorList{gradient_of_table(f(in)[0], in[1], 50)}; },
                           {values(shape, 1), reshape(ids(4 * 70, 50, 2), {4, 70})});
     expect_no_kernel(text, "copy");
   };
-  check([](const Tensors& in) { return Tensors{transpose(in[0], {1, 0, 2})}; }, {70, 4, 8});
-  check([](const Tensors& in) { return Tensors{slice(in[0], {{1, 5}})}; }, {6, 70, 8});
-  check([](const Tensors& in) { return Tensors{transpose(in[0], {0, 2, 1})}; }, {4, 8, 70});
-  check([](const Tensors& in) { return Tensors{broadcast_to(in[0], {4, 70, 8})}; }, {70, 8});
+  check([](const TensorList& in) { return TensorList{transpose(in[0], {1, 0, 2})}; }, {70, 4, 8});
+  check([](const TensorList& in) { return TensorList{slice(in[0], {{1, 5}})}; }, {6, 70, 8});
+  check([](const TensorList& in) { return TensorList{transpose(in[0], {0, 2, 1})}; }, {4, 8, 70});
+  check([](const TensorList& in) { return TensorList{broadcast_to(in[0], {4, 70, 8})}; }, {70, 8});
 }
 
 TEST_F(CudaIndex, APlainStepTouchesOnlyTheRowsThatAreNamed) {
   const auto step_on = [](const std::string& device, bool known, double decay, std::string* text) {
     Variable table("table", values({50, 12}, 1));
     const Variable rate("rate", full({}, 0.05, f32), false);
-    const Function f = [&](const Tensors& in) {
+    const Function f = [&](const TensorList& in) {
       const Tensor g = gradient_of_table(in[0], in[1], 50);
       table.assign(sgd_update(table, g, {}, known ? Operand(0.05) : Operand(rate), {.weight_decay = decay}).parameter);
-      return Tensors{};
+      return TensorList{};
     };
     const auto program = detail::compile(f, {.device = device});
-    const Tensors in = {values({300, 12}, 2), ids(300, 50, 3)};
+    const TensorList in = {values({300, 12}, 2), ids(300, 50, 3)};
     for (int i = 0; i < 3; ++i) call(*program, in);
     if (text) *text = detail::text(*program, in);
     return table.value().to_vector<float>();
@@ -150,7 +150,7 @@ TEST_F(CudaIndex, APlainStepTouchesOnlyTheRowsThatAreNamed) {
 }
 
 TEST_F(CudaIndex, AlongAnAxisOfMany) {
-  const Function put = [](const Tensors& in) { return Tensors{put_along_axis_add(in[0], in[1], in[2], 1)}; };
+  const Function put = [](const TensorList& in) { return TensorList{put_along_axis_add(in[0], in[1], in[2], 1)}; };
   const Tensor many = reshape(ids(3 * 5000 * 2, 7, 3), {3, 5000, 2});
   same_as_reference(put, {values({3, 7, 2}, 1), many, values({3, 5000, 2}, 2)});
   same_as_reference(put, {values({3, 7, 2}, 1).to(bf16), many, values({3, 5000, 2}, 2).to(bf16)}, 1e-2);
@@ -159,13 +159,13 @@ TEST_F(CudaIndex, AlongAnAxisOfMany) {
 }
 
 TEST_F(CudaIndex, IntoRowsOfManyMatrices) {
-  const Function scatter = [](const Tensors& in) { return Tensors{scatter_add(in[0], in[1], in[2], 1)}; };
+  const Function scatter = [](const TensorList& in) { return TensorList{scatter_add(in[0], in[1], in[2], 1)}; };
   same_as_reference(scatter, {values({300, 9, 4}, 1), ids(40, 9, 2), values({300, 40, 4}, 3)});
   same_as_reference(scatter, {values({300, 9, 1}, 1), ids(6, 9, 2), values({300, 6, 1}, 3)});
 }
 
 TEST_F(CudaIndex, WhatLiesOutsideIsNotedAndLeft) {
-  const auto message = [](const Function& f, const Tensors& in) -> std::string {
+  const auto message = [](const Function& f, const TensorList& in) -> std::string {
     try {
       call(*detail::compile(f, {.device = "cuda"}), in)[0].to_vector<float>();
     } catch (const Error& e) {
@@ -177,13 +177,15 @@ TEST_F(CudaIndex, WhatLiesOutsideIsNotedAndLeft) {
     std::vector<std::int64_t> v(static_cast<std::size_t>(count), 1);
     v[3] = -2;
     const Tensor indices = tensor(v, {count}), dy = values({count, 4}, 1);
-    EXPECT_NE(message([](const Tensors& in) { return Tensors{gradient_of_table(in[0], in[1], 6)}; }, {dy, indices})
-                  .find("embedding_grad: index out of range [0, 6) along axis 0. Got -2."),
-              std::string::npos);
-    EXPECT_NE(message([](const Tensors& in) { return Tensors{embedding(in[0], in[1])}; }, {values({6, 4}, 2), indices})
-                  .find("embedding: index out of range [0, 6) along axis 0. Got -2."),
-              std::string::npos);
-    EXPECT_NE(message([](const Tensors& in) { return Tensors{put_along_axis_add(in[0], in[1], in[2], 0)}; },
+    EXPECT_NE(
+        message([](const TensorList& in) { return TensorList{gradient_of_table(in[0], in[1], 6)}; }, {dy, indices})
+            .find("embedding_grad: index out of range [0, 6) along axis 0. Got -2."),
+        std::string::npos);
+    EXPECT_NE(
+        message([](const TensorList& in) { return TensorList{embedding(in[0], in[1])}; }, {values({6, 4}, 2), indices})
+            .find("embedding: index out of range [0, 6) along axis 0. Got -2."),
+        std::string::npos);
+    EXPECT_NE(message([](const TensorList& in) { return TensorList{put_along_axis_add(in[0], in[1], in[2], 0)}; },
                       {values({6}, 2), indices, values({count}, 3)})
                   .find("put_along_axis_add: index out of range [0, 6) along axis 0. Got -2."),
               std::string::npos);

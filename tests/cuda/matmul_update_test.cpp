@@ -27,7 +27,7 @@ Stepped step_on(const std::string& device, const Step& how) {
   Variable v("v", square(values(shape, 5)).to(how.weights), false);
   const Variable rate("rate", full({}, 0.05, how.weights), false);
   const bool one_state = std::string(how.rule->kernel).find("sgd_") != std::string::npos;
-  const Function f = [&](const Tensors& t) {
+  const Function f = [&](const TensorList& t) {
     const Tensor g =
         (how.transposed ? matmul(t[1], t[0], {.transpose_a = true}) : matmul(t[0], t[1], {.transpose_a = true}))
             .to(how.weights);
@@ -35,11 +35,11 @@ Stepped step_on(const std::string& device, const Step& how) {
     w.assign(next.parameter);
     if (next.state.size() == 2) m.assign(next.state[0]);
     if (!next.state.empty()) (one_state ? m : v).assign(next.state.back());
-    return how.returned ? Tensors{g} : Tensors{};
+    return how.returned ? TensorList{g} : TensorList{};
   };
   const auto program = detail::compile(f, {.device = device, .tf32 = how.tf32});
-  const Tensors in = {values({how.batch, how.in}, 1).to(how.products),
-                      values({how.batch, how.out}, 3).to(how.products)};
+  const TensorList in = {values({how.batch, how.in}, 1).to(how.products),
+                         values({how.batch, how.out}, 3).to(how.products)};
   for (int i = 0; i < 3; ++i) call(*program, in);
   Stepped result{{}, detail::text(*program, in)};
   for (const Variable* state : {&w, &m, &v}) result.state.push_back(state->value().to(f32).to_vector<float>());
@@ -122,7 +122,7 @@ class TwoGradients {
         w_("w", values({2048, columns_}, 2) * 0.1f),
         dx_("dx", zeros({4, 2048}), false),
         program_(detail::compile(
-            [this, also, products](const Tensors& t) {
+            [this, also, products](const TensorList& t) {
               const Tensor w = Tensor(w_).to(products), z = t[0].to(products), x = also == activation ? sigmoid(z) : z;
               const Tensor g = matmul(x, w) - t[1].to(products);
               Tensor dx = matmul(g, w, {.transpose_b = true});
@@ -132,15 +132,15 @@ class TwoGradients {
               w_.assign(next);
               if (also == updated) dx = dx * matmul(t[1].to(products), next.to(products), {.transpose_b = true});
               dx_.assign(dx.to(f32));
-              if (also == later) return Tensors{};
-              if (also == activation) return Tensors{sum(dx, {.axes = Axes{0}})};
-              return also == weights ? Tensors{dx, sum(w)} : Tensors{dx};
+              if (also == later) return TensorList{};
+              if (also == activation) return TensorList{sum(dx, {.axes = Axes{0}})};
+              return also == weights ? TensorList{dx, sum(w)} : TensorList{dx};
             },
             {.device = std::move(device), .tf32 = true})) {}
 
   std::string text() { return detail::text(*program_, in_); }
   std::vector<float> run() {
-    const Tensors results = call(*program_, in_);
+    const TensorList results = call(*program_, in_);
     std::vector<float> all = dx_.value().to_vector<float>();
     for (const Tensor& more : {w_.value(), results.empty() ? Tensor(w_) : results[0].to(f32)}) {
       const std::vector<float> numbers = more.to_vector<float>();
@@ -152,7 +152,7 @@ class TwoGradients {
  private:
   std::int64_t columns_;
   Variable w_, dx_;
-  const Tensors in_ = {values({4, 2048}, 1), values({4, columns_}, 3)};
+  const TensorList in_ = {values({4, 2048}, 1), values({4, columns_}, 3)};
   std::shared_ptr<detail::CompiledFn> program_;
 };
 

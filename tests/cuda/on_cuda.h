@@ -40,7 +40,7 @@ class OnDevice : public OnCuda {
 };
 
 // Runs f twice, which must give the same bits, compares with the reference, and returns who claimed what.
-inline std::string same_as_reference(const Function& f, const Tensors& in, double tolerance = 1e-5) {
+inline std::string same_as_reference(const Function& f, const TensorList& in, double tolerance = 1e-5) {
   const Outcome cuda = run_on("cuda", f, in), again = run_on("cuda", f, in), reference = run_on("reference", f, in);
   EXPECT_EQ(cuda.results.size(), reference.results.size());
   EXPECT_EQ(cuda.results, again.results) << "two runs differ\n" << cuda.text;

@@ -8,12 +8,12 @@ using CudaPool = OnCuda;
 
 // A layer's end: bias, ReLU, pooling and maybe dropout, and the gradients of image and bias.
 Function layer(const PoolOptions& options, double rate, bool with_bias = true) {
-  return [=](const Tensors& in) {
+  return [=](const TensorList& in) {
     const Tensor x = relu(with_bias ? in[0] + in[1] : in[0]);
     Tensor y = max_pool2d(x, options);
     if (rate > 0) y = dropout(y, rate, {.seed = 3, .stream = "drop", .counter = in[2]});
-    const Tensors g = gradients(sum(y * y), {in[0], in[1]});
-    return Tensors{y, g[0], with_bias ? g[1] : y};
+    const TensorList g = gradients(sum(y * y), {in[0], in[1]});
+    return TensorList{y, g[0], with_bias ? g[1] : y};
   };
 }
 
@@ -29,7 +29,7 @@ class CudaMaxPool : public CudaPool, public testing::WithParamInterface<PoolCase
 TEST_P(CudaMaxPool, WithItsNeighbours) {
   const PoolCase& c = GetParam();
   const double tolerance = c.dtype == bf16 ? 2e-2 : 1e-5;
-  const Tensors in = {values(c.image, 1).to(c.dtype), values({c.image.back()}, 2).to(c.dtype), full_int({}, 7, i64)};
+  const TensorList in = {values(c.image, 1).to(c.dtype), values({c.image.back()}, 2).to(c.dtype), full_int({}, 7, i64)};
   const std::string dropped = same_as_reference(layer(c.options, 0.25), in, tolerance);
   expect_kernel(dropped, "cuda bias+relu+max_pool2d+dropout  <-");
   expect_kernel(dropped, "cuda dropout+max_pool2d_grad+relu_grad+bias_grad  <-");
@@ -58,29 +58,29 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(CudaPool, WindowsOfAnySize) {
   const PoolOptions large{.window = {5, 6}, .stride = {2, 3}, .padding = {2, 1}}, apart{.window = {9, 9}};
   for (const PoolOptions& options : {large, apart}) {
-    const Function f = [&](const Tensors& in) {
+    const Function f = [&](const TensorList& in) {
       const Tensor y = max_pool2d(in[0], options);
-      return Tensors{y, gradients(sum(y * y), {in[0]})[0]};
+      return TensorList{y, gradients(sum(y * y), {in[0]})[0]};
     };
     same_as_reference(f, {values({2, 19, 18, 6}, 1)});
   }
 }
 
 TEST_F(CudaPool, OfAViewThatBeginsAnywhere) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const Tensor x = reshape(slice(in[0], {{1, 1 + 2 * 6 * 6 * 8}}), {2, 6, 6, 8});
     const Tensor y = max_pool2d(x), z = avg_pool2d(x);
-    const Tensors g = gradients(sum(y * y) + sum(z * z), {in[0]});
-    return Tensors{y, z, g[0]};
+    const TensorList g = gradients(sum(y * y) + sum(z * z), {in[0]});
+    return TensorList{y, z, g[0]};
   };
   same_as_reference(f, {values({2 * 6 * 6 * 8 + 1}, 1)});
 }
 
 TEST_F(CudaPool, DropoutWithWhatFollows) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const Tensor dropped = dropout(in[0], 0.4, {.seed = 5, .stream = "a", .counter = in[2]}) + in[1];
     const Tensor active = dropout(relu(in[1]), 0.5, {.seed = 5, .stream = "b", .counter = in[2]});
-    return Tensors{dropped, gradients(sum(active * active), {in[1]})[0]};
+    return TensorList{dropped, gradients(sum(active * active), {in[1]})[0]};
   };
   for (const DType dtype : {f32, f64, bf16}) {
     const std::string text = same_as_reference(

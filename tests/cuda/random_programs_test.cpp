@@ -15,7 +15,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& v) {
   return all;
 }
 
-void expect_the_cpus_bits(const Function& f, const Tensors& in) {
+void expect_the_cpus_bits(const Function& f, const TensorList& in) {
   const Outcome cuda = run_on("cuda", f, in), cpu = run_on("cpu", f, in);
   ASSERT_EQ(cuda.results.size(), cpu.results.size());
   for (std::size_t i = 0; i < cuda.results.size(); ++i)
@@ -23,9 +23,9 @@ void expect_the_cpus_bits(const Function& f, const Tensors& in) {
 }
 
 TEST_F(CudaRandom, Draws) {
-  const Function f = [](const Tensors& in) {
-    return Tensors{uniform({5, 2001}, {.seed = -7, .stream = "a", .counter = in[0]}),
-                   normal({100003}, {.seed = 1, .stream = "b", .counter = in[0]})};
+  const Function f = [](const TensorList& in) {
+    return TensorList{uniform({5, 2001}, {.seed = -7, .stream = "a", .counter = in[0]}),
+                      normal({100003}, {.seed = 1, .stream = "b", .counter = in[0]})};
   };
   for (const std::int64_t counter : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 40})
     expect_the_cpus_bits(f, {full_int({}, counter, i64)});
@@ -43,9 +43,9 @@ TEST_F(CudaRandom, DropoutOfNumbersOfAllSizes) {
     }
   const Tensor x = tensor(v, {static_cast<std::int64_t>(v.size())});
   for (const double rate : {0.1, 0.25, 0.3, 0.5, 0.9}) {
-    const Function f = [rate](const Tensors& in) {
-      return Tensors{dropout(in[0], rate, {.seed = 1, .stream = "c", .counter = in[1]}),
-                     dropout(in[0].to(f64), rate, {.seed = 2, .stream = "d", .counter = in[1]}).to(f32)};
+    const Function f = [rate](const TensorList& in) {
+      return TensorList{dropout(in[0], rate, {.seed = 1, .stream = "c", .counter = in[1]}),
+                        dropout(in[0].to(f64), rate, {.seed = 2, .stream = "d", .counter = in[1]}).to(f32)};
     };
     expect_the_cpus_bits(f, {x, full_int({}, 3, i64)});
   }

@@ -25,13 +25,13 @@ class Kept {
 struct Network {
   const char* name;
   std::vector<Shape> inputs;
-  Tensor (*result)(const Tensors& in);
+  Tensor (*result)(const TensorList& in);
   DType dtype = f32;
   int written_again = 0;  // how many values
 
-  Tensors operator()(const Tensors& in) const {
+  TensorList operator()(const TensorList& in) const {
     const Tensor y = result(in);
-    Tensors all = gradients(sum(square(y.to(f32)) * 0.01), in);
+    TensorList all = gradients(sum(square(y.to(f32)) * 0.01), in);
     all.push_back(y);
     return all;
   }
@@ -43,14 +43,14 @@ struct Network {
 };
 
 // in: x, then weights
-Tensor dense_layers(const Tensors& in) {
+Tensor dense_layers(const TensorList& in) {
   Tensor h = in[0];
   for (std::size_t i = 1; i < in.size(); ++i) h = gelu(matmul(h, in[i]));
   return h;
 }
 
 // in: x, then weights, scale and shift of each layer
-Tensor conv_layers(const Tensors& in) {
+Tensor conv_layers(const TensorList& in) {
   Tensor h = in[0];
   for (std::size_t i = 1; i < in.size(); i += 3)
     h = relu(batch_norm_train(conv2d(h, in[i], {.padding = {1, 1}}), in[i + 1], in[i + 2]).y);
@@ -97,7 +97,7 @@ TEST(WrittenAgain, ValuesHaveTheSameBits) {
   if (!has_cuda()) GTEST_SKIP() << no_cuda();
   for (const Network& network : kNetworks) {
     SCOPED_TRACE(network.name);
-    Tensors in;
+    TensorList in;
     for (const TensorType& type : network.types())
       in.push_back(
           (values(type.shape, static_cast<int>(in.size())) * (type.shape.rank() == 2 ? 0.1 : 1)).to(type.dtype));

@@ -34,8 +34,8 @@ Tensor labels_for(const Tensor& logits) {
 TEST_F(CudaRowsRun, Softmax) {
   each_case([](const Tensor& x) {
     same_as_reference(
-        [](const Tensors& in) {
-          return Tensors{softmax(in[0]), log_softmax(in[0])};
+        [](const TensorList& in) {
+          return TensorList{softmax(in[0]), log_softmax(in[0])};
         },
         {x}, tolerance_of(x.dtype()));
   });
@@ -44,9 +44,9 @@ TEST_F(CudaRowsRun, Softmax) {
 TEST_F(CudaRowsRun, TheGradientOfSoftmax) {
   for (const Shape& shape : kShapes)
     expect_kernel(same_as_reference(
-                      [](const Tensors& in) {
+                      [](const TensorList& in) {
                         const Tensor y = softmax(in[0], -1);
-                        return Tensors{gradients(sum(y * in[1]), {in[0]})[0]};
+                        return TensorList{gradients(sum(y * in[1]), {in[0]})[0]};
                       },
                       {values(shape, 1), values(shape, 2)}),
                   "rows softmax_grad");
@@ -55,9 +55,9 @@ TEST_F(CudaRowsRun, TheGradientOfSoftmax) {
 TEST_F(CudaRowsRun, AStepsLossIsOneKernel) {
   each_case([](const Tensor& x) {
     const std::string text = same_as_reference(
-        [](const Tensors& in) {
+        [](const TensorList& in) {
           const Tensor loss = cross_entropy(in[0], in[1]);
-          return Tensors{loss, gradients(loss, {in[0]})[0]};
+          return TensorList{loss, gradients(loss, {in[0]})[0]};
         },
         {x, labels_for(x)}, tolerance_of(x.dtype()));
     expect_kernel(text, "rows cross_entropy+mean+gradient");
@@ -69,9 +69,9 @@ TEST_F(CudaRowsRun, LossesAndTheirGradientApart) {
   each_case([](const Tensor& x) {
     const Tensor weights = values(labels_for(x).shape(), 4).to(x.dtype());
     same_as_reference(
-        [](const Tensors& in) {
+        [](const TensorList& in) {
           const Tensor losses = cross_entropy(in[0], in[1], Reduction::none);
-          return Tensors{losses, gradients(sum(losses * in[2]), {in[0]})[0]};
+          return TensorList{losses, gradients(sum(losses * in[2]), {in[0]})[0]};
         },
         {x, labels_for(x), weights}, tolerance_of(x.dtype()));
   });
@@ -80,7 +80,8 @@ TEST_F(CudaRowsRun, LossesAndTheirGradientApart) {
 TEST_F(CudaRowsRun, ALabelOutOfRangeIsAnErrorAtTheRead) {
   const Tensor labels = tensor(std::vector<std::int64_t>{1, -7}, Shape{2});
   try {
-    run_on("cuda", [](const Tensors& in) { return Tensors{cross_entropy(in[0], in[1])}; }, {values({2, 5}, 1), labels});
+    run_on("cuda", [](const TensorList& in) { return TensorList{cross_entropy(in[0], in[1])}; },
+           {values({2, 5}, 1), labels});
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("cross_entropy: a label is out of range [0, 5). Got -7."), std::string::npos)
@@ -88,17 +89,18 @@ TEST_F(CudaRowsRun, ALabelOutOfRangeIsAnErrorAtTheRead) {
   }
 }
 
-Tensors gain_and_bias(const Tensor& x) {
+TensorList gain_and_bias(const Tensor& x) {
   return {values({x.dim(-1)}, 5).to(wide(x.dtype())), values({x.dim(-1)}, 6).to(wide(x.dtype()))};
 }
 
 TEST_F(CudaRowsRun, NormsAndTheAdditionBefore) {
   each_case([](const Tensor& x) {
-    const Tensors p = gain_and_bias(x);
+    const TensorList p = gain_and_bias(x);
     const std::string text = same_as_reference(
-        [](const Tensors& in) {
+        [](const TensorList& in) {
           const Tensor sum = in[0] + in[1];
-          return Tensors{sum, layer_norm(sum, in[2], in[3]), layer_norm(in[0], in[2], in[3]), rms_norm(in[0], in[2])};
+          return TensorList{sum, layer_norm(sum, in[2], in[3]), layer_norm(in[0], in[2], in[3]),
+                            rms_norm(in[0], in[2])};
         },
         {x, values(x.shape(), 2).to(x.dtype()), p[0], p[1]}, tolerance_of(x.dtype()));
     for (const char* kernel : {"rows add+layer_norm", "rows layer_norm  <-", "rows rms_norm"})
@@ -113,19 +115,19 @@ TEST_F(CudaRowsRun, TheGradientOfANormWithWhatFollows) {
     Shape rows = x.shape();
     rows[rows.rank() - 1] = 1;
     const DType statistics = wide(x.dtype());
-    const Tensors in = {x,
-                        values(x.shape(), 2).to(x.dtype()),
-                        gain_and_bias(x)[0],
-                        values(rows, 7).to(statistics),
-                        (values(rows, 8) + 2.0).to(statistics),
-                        values(x.shape(), 9).to(x.dtype())};
+    const TensorList in = {x,
+                           values(x.shape(), 2).to(x.dtype()),
+                           gain_and_bias(x)[0],
+                           values(rows, 7).to(statistics),
+                           (values(rows, 8) + 2.0).to(statistics),
+                           values(x.shape(), 9).to(x.dtype())};
     for (const bool added : {false, true}) {
       const std::string text = same_as_reference(
-          [added](const Tensors& t) {
-            const Tensors grads = OpDef(&find_operator("layer_norm_grad")).call({t[0], t[1], t[2], t[3], t[4]});
+          [added](const TensorList& t) {
+            const TensorList grads = OpDef(&find_operator("layer_norm_grad")).call({t[0], t[1], t[2], t[3], t[4]});
             const Tensor dx = added ? grads[0] + t[5] : grads[0];
             const Tensor matrix = reshape(dx, {dx.numel() / dx.dim(-1), dx.dim(-1)});
-            return Tensors{dx, grads[1], grads[2], sum(matrix, {.axes = Axes{0}}).to(f32)};
+            return TensorList{dx, grads[1], grads[2], sum(matrix, {.axes = Axes{0}}).to(f32)};
           },
           in, tolerance_of(x.dtype()));
       expect_kernel(text, added ? "rows layer_norm_grad+add+sum" : "rows layer_norm_grad+sum");

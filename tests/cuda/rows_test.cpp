@@ -17,9 +17,9 @@ Shape rows_of(const Shape& shape) { return Shape(Ints(shape.begin(), shape.end()
 TEST(CudaRows, AStepsLossIsOneKernel) {
   for (const TensorType& type : kTypes)
     EXPECT_EQ(claimed(
-                  [](const Tensors& in) {
+                  [](const TensorList& in) {
                     const Tensor loss = cross_entropy(in[0], in[1]);
-                    return Tensors{loss, gradients(loss, {in[0]})[0]};
+                    return TensorList{loss, gradients(loss, {in[0]})[0]};
                   },
                   {type, {i32, rows_of(type.shape)}}),
               Names{"rows cross_entropy+mean+gradient"})
@@ -29,14 +29,16 @@ TEST(CudaRows, AStepsLossIsOneKernel) {
 
 TEST(CudaRows, LossesAndGradientsApart) {
   const std::vector<TensorType> types = {{f32, {6, 5}}, {i64, {6}}, {f32, {6}}};
-  EXPECT_EQ(claimed([](const Tensors& in) { return Tensors{cross_entropy(in[0], in[1], Reduction::none)}; }, types),
-            Names{"rows cross_entropy"});
-  EXPECT_EQ(claimed([](const Tensors& in) { return Tensors{cross_entropy(in[0], in[1], Reduction::sum)}; }, types),
-            Names{"rows cross_entropy+mean"});
+  EXPECT_EQ(
+      claimed([](const TensorList& in) { return TensorList{cross_entropy(in[0], in[1], Reduction::none)}; }, types),
+      Names{"rows cross_entropy"});
+  EXPECT_EQ(
+      claimed([](const TensorList& in) { return TensorList{cross_entropy(in[0], in[1], Reduction::sum)}; }, types),
+      Names{"rows cross_entropy+mean"});
   EXPECT_EQ(claimed(
-                [](const Tensors& in) {
+                [](const TensorList& in) {
                   const Tensor losses = cross_entropy(in[0], in[1], Reduction::none);
-                  return Tensors{losses, gradients(sum(losses * in[2]), {in[0]})[0]};
+                  return TensorList{losses, gradients(sum(losses * in[2]), {in[0]})[0]};
                 },
                 types),
             Names{"rows cross_entropy+gradient"});
@@ -44,12 +46,13 @@ TEST(CudaRows, LossesAndGradientsApart) {
 }
 
 TEST(CudaRows, Softmax) {
-  for (const TensorType& type : kTypes) claimed([](const Tensors& in) { return Tensors{softmax(in[0], -1)}; }, {type});
-  claimed([](const Tensors& in) { return Tensors{log_softmax(in[0], -1)}; }, {kTypes[0]});
+  for (const TensorType& type : kTypes)
+    claimed([](const TensorList& in) { return TensorList{softmax(in[0], -1)}; }, {type});
+  claimed([](const TensorList& in) { return TensorList{log_softmax(in[0], -1)}; }, {kTypes[0]});
   EXPECT_EQ(claimed(
-                [](const Tensors& in) {
+                [](const TensorList& in) {
                   const Tensor y = softmax(in[0], -1);
-                  return Tensors{gradients(sum(y * in[1]), {in[0]})[0]};
+                  return TensorList{gradients(sum(y * in[1]), {in[0]})[0]};
                 },
                 {{f32, {3, 2, 37}}, {f32, {3, 2, 37}}}),
             (Names{"rows softmax", "rows softmax_grad"}));
@@ -61,10 +64,10 @@ TEST(CudaRows, NormsWithTheirAdditions) {
                                  TensorType{f64, {5, 3}}, TensorType{f16, {40, 5000}}}) {
     const TensorType gain{type.dtype == f64 ? f64 : f32, {type.shape.back()}};
     EXPECT_EQ(claimed(
-                  [](const Tensors& in) {
+                  [](const TensorList& in) {
                     const Tensor x = in[0] + in[1], y = layer_norm(x, in[2], in[3]);
-                    const Tensors g = gradients(sum((x + y) * in[4]), {in[0], in[2], in[3]});
-                    return Tensors{g[0], g[1], g[2], rms_norm(in[0], in[2])};
+                    const TensorList g = gradients(sum((x + y) * in[4]), {in[0], in[2], in[3]});
+                    return TensorList{g[0], g[1], g[2], rms_norm(in[0], in[2])};
                   },
                   {type, type, gain, gain, type}),
               (Names{"rows add+layer_norm", "rows layer_norm_grad+add", "rows rms_norm"}))

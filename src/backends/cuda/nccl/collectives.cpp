@@ -32,13 +32,13 @@ DType extreme_type(DType dtype) { return !is_floating(dtype) ? dtype : dtype == 
 constexpr std::size_t kMayBeShared = 4096;
 
 // One side of an exchange: the tensor as it is, or converted in the scratch memory.
-struct Side {
+struct ExchangeSide {
   bool exists = false, staged = false;
   std::size_t at = 0, bytes = 0;  // in scratch
   Conversion conversion;
 
-  Side() = default;
-  Side(const TensorType& type, DType sent, Keys keys, bool back, std::size_t from) : exists(true), at(from) {
+  ExchangeSide() = default;
+  ExchangeSide(const TensorType& type, DType sent, Keys keys, bool back, std::size_t from) : exists(true), at(from) {
     if (keys == Keys::none && type.dtype == sent && type.bytes() > kMayBeShared) return;
     staged = true;
     bytes = align_up(count_of(type) * size_of(sent));
@@ -53,8 +53,8 @@ struct Side {
 // A tensor in, or out, or both. `call(communicator, stream, in, out)` starts what moves them.
 template <class Call>
 Prepared exchange(const Port* in, const Port* out, DType sent, Keys keys, Call call) {
-  const Side from = in ? Side(in->type, sent, keys, false, 0) : Side();
-  const Side to = out ? Side(out->type, sent, keys, true, from.bytes) : Side();
+  const ExchangeSide from = in ? ExchangeSide(in->type, sent, keys, false, 0) : ExchangeSide();
+  const ExchangeSide to = out ? ExchangeSide(out->type, sent, keys, true, from.bytes) : ExchangeSide();
   return backend::prepared(
       [=](const RunArgs& args) {
         const void* const source = from.exists ? from.place(args.in[0], args.scratch) : nullptr;
