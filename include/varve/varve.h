@@ -3,6 +3,7 @@
 
 #include "varve/autodiff.h"
 #include "varve/compile.h"
+#include "varve/control.h"
 #include "varve/data.h"
 #include "varve/distributed.h"
 #include "varve/indexing.h"

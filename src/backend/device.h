@@ -69,6 +69,23 @@ class Device {
     std::vector<int> after;
   };
   virtual std::unique_ptr<Recording> record(const std::vector<Piece>& pieces) = 0;
+  // Why what runs cannot be decided within a recording; empty: it can.
+  virtual std::string decision_refusal() const = 0;
+  virtual void refuse_decisions(const std::string& why) = 0;  // it was tried, and failed
+  // One of the two, as a truth value in the device's memory says. Unless this is recorded, the processor waits for it.
+  virtual void choose(const void* predicate, const std::function<void()>& then,
+                      const std::function<void()>& otherwise) = 0;
+  struct Repeat {
+    void* predicate;         // a truth value: whether it goes on; written by `decide`
+    void* steps;             // i64: how many were run; written here
+    std::int64_t max_steps;  // one that would go on is noted; -1: any number
+    ErrorWord* errors;
+    const std::string& too_long;
+  };
+  // `decide`, and as long as the predicate holds `work` and `decide` again. It ends early when something was noted.
+  virtual void repeat(const Repeat& how, const std::function<void()>& decide, const std::function<void()>& work) = 0;
+  // Within the device, to the row of this number (i64) in its memory.
+  virtual void copy_row(void* rows, const void* from, std::size_t bytes, const void* number) = 0;
   // Memory that was given back and kept for the next taker goes back to the device.
   virtual void release_unused() = 0;
   virtual void wait() = 0;                    // until everything started has ended; throws what went wrong there

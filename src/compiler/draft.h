@@ -14,8 +14,11 @@ namespace varve::compiler {
 // A kernel-to-be.
 struct Unit {
   backend::Claim claim;
-  std::shared_ptr<Loop> loop;  // set: a scan over a compiled body
-  std::size_t loop_scratch = 0;
+  std::shared_ptr<const Loop> loop;  // one of these set: a node with regions, which are compiled
+  std::shared_ptr<const Choice> choice;
+  std::shared_ptr<const Repeat> repeat;
+  std::size_t region_scratch = 0;
+  bool has_kernel() const { return !loop && !choice && !repeat; }
 };
 
 struct Draft {

@@ -22,7 +22,7 @@ ir::Graph simplify(const ir::Graph& graph);           // identities, algebra, st
 ir::Graph remove_duplicates(const ir::Graph& graph);  // equal pure calls once
 ir::Graph multiply_tables(const ir::Graph& graph);    // products of embedded rows as products of their table
 ir::Graph remove_reshapes(const ir::Graph& graph);    // those around what is computed element by element
-ir::Graph trim_loops(const ir::Graph& graph);         // outputs of loops that nobody reads
+ir::Graph trim_loops(const ir::Graph& graph);         // outputs of loops and branches that nobody reads
 extern const std::vector<Pass> kGraphPasses;
 // Among ranks: before anything else, all collectives get their place in one chain; after the graph passes, gradients
 // that are to be summed travel in buckets, begun as soon as the last of a bucket is ready.
@@ -49,6 +49,9 @@ ir::Graph optimize(ir::Graph graph);
 // Error that lists every refusal when a node stays unclaimed.
 Draft select(ir::Graph graph, const backend::Backend& backend, std::vector<Layout> input_layouts,
              backend::Choices choices = {});
+// Of a node with regions: they are compiled by the same backend. Appends to `explain` who claimed what in them.
+Unit region_unit(const ir::NodePtr& node, const backend::Backend& backend, backend::Choices choices,
+                 std::string& explain);
 // A pass over a draft, verified after as what it leaves.
 struct DraftPass {
   const char* name;
@@ -70,7 +73,7 @@ std::shared_ptr<const Plan> make_plan(Draft draft);
 // All of it. Inputs are bound with these layouts.
 std::shared_ptr<const Plan> compile(const ir::Graph& graph, const backend::Backend& backend,
                                     std::vector<Layout> input_layouts);
-// Of a loop.
+// Of a loop or a branch.
 std::shared_ptr<const Plan> compile_body(const ir::Graph& graph, const backend::Backend& backend,
                                          backend::Choices choices);
 // Contiguous inputs; those marked as parameters may be asked for in a private layout.

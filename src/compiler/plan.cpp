@@ -29,6 +29,13 @@ Place place_of(const Draft& draft, const Memory& memory, const ir::Value& value)
   return place;
 }
 
+double flops_of(const Plan& plan) {
+  double flops = 0;
+  for (const PlanStep& step : plan.steps) flops += step.cost.flops;
+  return flops;
+}
+
+// Of branches the dearer one; of a loop that ends by a value, its bound, or one step where there is none.
 // The least that must move: every operand once, or what the records say where that is less (rows of a table).
 Cost unit_cost(const Unit& unit) {
   Cost cost;
@@ -41,10 +48,12 @@ Cost unit_cost(const Unit& unit) {
   }
   for (const ir::Value& input : unit.claim.inputs) cost.bytes += static_cast<double>(input.type().bytes());
   for (const ir::Value& output : unit.claim.outputs) cost.bytes += static_cast<double>(output.type().bytes());
-  if (!unit.loop) cost.bytes = std::min(cost.bytes, recorded);
-  if (unit.loop)
-    for (const PlanStep& step : unit.loop->body->steps)
-      cost.flops += step.cost.flops * static_cast<double>(unit.loop->steps);
+  if (unit.has_kernel()) cost.bytes = std::min(cost.bytes, recorded);
+  if (unit.loop) cost.flops += flops_of(*unit.loop->body) * static_cast<double>(unit.loop->steps);
+  if (unit.choice) cost.flops += std::max(flops_of(*unit.choice->then), flops_of(*unit.choice->otherwise));
+  if (unit.repeat)
+    cost.flops += (flops_of(*unit.repeat->condition) + flops_of(*unit.repeat->body)) *
+                  static_cast<double>(std::max<std::int64_t>(unit.repeat->max_steps, 1));
   return cost;
 }
 
@@ -70,13 +79,17 @@ PlanStep describe(const Draft& draft, const Unit& unit) {
   for (const ir::Value& output : unit.claim.outputs) step.out_ports.push_back(port_of(draft, output));
   step.prepare = unit.claim.prepare;
   step.loop = unit.loop;
+  step.choice = unit.choice;
+  step.repeat = unit.repeat;
   step.cost = unit_cost(unit);
   return step;
 }
 
 std::size_t scratch_of(const Unit& unit, const PlanStep& step) {
-  return unit.loop ? unit.loop_scratch : step.prepare(step.in_ports, step.out_ports).scratch_bytes;
+  return unit.has_kernel() ? step.prepare(step.in_ports, step.out_ports).scratch_bytes : unit.region_scratch;
 }
+
+bool decides(const PlanStep& step) { return step.choice || step.repeat || (step.loop && step.loop->body->decides); }
 
 }  // namespace
 
@@ -129,6 +142,7 @@ std::shared_ptr<const Plan> make_plan(Draft draft) {
   plan->exchanges.hash ^= draft.exchanges.hash;
   plan->choices = draft.choices;
   plan->executes = draft.backend->executes();
+  plan->decides = std::any_of(plan->steps.begin(), plan->steps.end(), decides);
   plan->device = draft.backend->device();
   return plan;
 }

@@ -30,6 +30,24 @@ struct Loop {
   std::int64_t arena_at = 0;           // the body's arena in the scratch
 };
 
+// One of two programs over the same operands, as the first operand, a truth value, says. Their arena is the scratch.
+struct Choice {
+  std::shared_ptr<const Plan> then, otherwise;
+};
+
+// `body` runs for as long as `condition` holds. Operands: carries, then what both captured; results: last carries, the
+// number of steps, and of those carries that are kept one row for each step.
+struct Repeat {
+  std::shared_ptr<const Plan> condition, body;
+  int carries = 0;
+  std::vector<int> kept;
+  std::int64_t max_steps = -1;
+  std::string too_long;                // what a loop that would go on after max_steps notes
+  std::vector<std::int64_t> carry_at;  // bytes into the scratch: a second buffer for each carry, beside its result
+  std::int64_t predicate_at = 0;
+  std::int64_t arena_at = 0;  // of condition and body, which take turns
+};
+
 struct PlanStep {
   std::string kernel;             // who runs it
   std::string op, shape, origin;  // for the profiler
@@ -39,7 +57,10 @@ struct PlanStep {
   std::vector<backend::Port> in_ports, out_ports;
   backend::Prepare prepare;  // makes one kernel for each execution
   Cost cost;
-  std::shared_ptr<const Loop> loop;  // set: no kernel, a loop
+  std::shared_ptr<const Loop> loop;  // one of these set: no kernel, programs of its own
+  std::shared_ptr<const Choice> choice;
+  std::shared_ptr<const Repeat> repeat;
+  bool has_kernel() const { return !loop && !choice && !repeat; }
 };
 
 struct FinalCopy {
@@ -67,6 +88,7 @@ struct Plan {
   backend::Choices choices;
   Exchanges exchanges;
   bool executes = true;
+  bool decides = false;  // what runs depends on values: a choice or a loop that ends by a value, at any depth
   backend::Device* device = nullptr;  // where kernels run and operands lie; null: the processor
 };
 

@@ -25,6 +25,8 @@ std::vector<const OpRecord*> conv_ops();
 std::vector<const OpRecord*> pool_ops();
 std::vector<const OpRecord*> norm_ops();
 std::vector<const OpRecord*> recurrent_ops();
+std::vector<const OpRecord*> control_ops();
+const OpRecord& while_record();  // part of control_ops
 std::vector<const OpRecord*> attention_ops();
 std::vector<const OpRecord*> loss_ops();
 std::vector<const OpRecord*> random_ops();

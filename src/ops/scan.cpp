@@ -1,13 +1,10 @@
 // scan: a body run step by step along the leading axis, and its gradient, which is a scan in reverse.
-#include <unordered_map>
-#include <unordered_set>
-
 #include "base/text.h"
 #include "ops/batching.h"
 #include "ops/families.h"
+#include "ops/region.h"
 #include "ops/shared.h"
 #include "tensor/record.h"
-#include "varve/autodiff.h"
 #include "varve/error.h"
 #include "varve/ops.h"
 
@@ -48,54 +45,6 @@ std::int64_t common_length(const std::vector<Tensor>& xs, const ScanOptions& opt
   return length;
 }
 
-// A program's collectives have one order, fixed when it is compiled; those of a body would be met again and again.
-void refuse_collective(const ir::Node& node) {
-  if (node.op->family != "collective" || (node.attrs.has("ranks") && node.attrs.integer("ranks") == 1)) return;
-  throw Error(cat("scan: its body calls ", node.op->name,
-                  ", but ranks exchange values between loops only, not inside them. Call it on the loop's results, or "
-                  "write the loop out step by step."));
-}
-
-// Splits what the body recorded: its own nodes, and values that do not change from step to step. Those are computed
-// once, outside, and given to the body as inputs; literals stay inside.
-class Region {
- public:
-  explicit Region(const std::vector<ir::NodePtr>& inputs) {
-    graph_.inputs = inputs;
-    for (const ir::NodePtr& input : inputs) varies_.insert(input.get());
-  }
-
-  void close(const std::vector<Tensor>& outputs) {
-    graph_.outputs = values_of(outputs);
-    const std::vector<ir::NodePtr> order = ir::topological(graph_.outputs);
-    for (const ir::NodePtr& node : order)
-      for (const ir::Value& input : node->inputs)
-        if (varies_.count(input.node.get())) varies_.insert(node.get());
-    for (const ir::NodePtr& node : order)
-      if (varies_.count(node.get())) refuse_collective(*node);
-    ir::ValueMap replaced;
-    auto capture = [&](const ir::Value& value) {
-      if (varies_.count(value.node.get()) || value.node->is("fill") || replaced.count(value)) return;
-      captured_.emplace_back(value);
-      graph_.inputs.push_back(ir::input_node(value.type(), "captured"));
-      replaced[value] = {graph_.inputs.back(), 0};
-    };
-    for (const ir::NodePtr& node : order)
-      if (varies_.count(node.get()))
-        for (const ir::Value& input : node->inputs) capture(input);
-    for (const ir::Value& output : graph_.outputs) capture(output);
-    graph_ = ir::replace(graph_, replaced);
-  }
-
-  std::shared_ptr<const ir::Graph> graph() const { return std::make_shared<const ir::Graph>(graph_); }
-  const std::vector<Tensor>& captured() const { return captured_; }
-
- private:
-  ir::Graph graph_;
-  std::unordered_set<const ir::Node*> varies_;
-  std::vector<Tensor> captured_;
-};
-
 void check_carry(const std::vector<Tensor>& before, const std::vector<Tensor>& after) {
   if (before.size() != after.size())
     throw Error(cat("scan: the body takes ", before.size(), " carries and returns ", after.size(), "."));
@@ -105,35 +54,24 @@ void check_carry(const std::vector<Tensor>& before, const std::vector<Tensor>& a
                       "; it must stay the same."));
 }
 
-std::vector<Tensor> joined(std::vector<Tensor> a, const std::vector<Tensor>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::vector<Tensor> part(const std::vector<Tensor>& all, std::size_t from, std::size_t count) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(from + count)};
-}
-
 // Results: last carries, the body's outs, and the carries at the start of each step, which the gradient needs. A
 // program that uses no gradient drops the latter.
 std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vector<Tensor>& xs,
                                 std::int64_t length, bool reverse) {
-  std::vector<ir::NodePtr> inputs;
-  std::vector<Tensor> carry_in, x_in;
-  for (const Tensor& c : carry) {
-    inputs.push_back(ir::input_node(c.type(), "carry"));
-    carry_in.emplace_back(ir::Value{inputs.back(), 0});
-  }
-  for (const Tensor& x : xs) {
-    inputs.push_back(ir::input_node(slice_type(x.type()), "x"));
-    x_in.emplace_back(ir::Value{inputs.back(), 0});
-  }
-  Region region(inputs);
-  const ScanStep step = body(carry_in, x_in);
-  check_carry(carry_in, step.carry);
-  region.close(joined(joined(step.carry, step.out), carry_in));
+  Region region("scan", Invariants::outside);
+  std::vector<TensorType> slices;
+  for (const Tensor& x : xs) slices.push_back(slice_type(x.type()));
+  const std::vector<Tensor> carry_in = region.add_inputs(types_of(carry), "carry"),
+                            x_in = region.add_inputs(slices, "x");
+  ScanStep step;
+  region.record([&] {
+    step = body(carry_in, x_in);
+    check_carry(carry_in, step.carry);
+    return joined(joined(step.carry, step.out), carry_in);
+  });
+  const std::vector<Tensor> captured = captured_by({&region});
   RecordExtras extras;
-  extras.regions = {region.graph()};
+  extras.regions = {region.graph(values_of(captured))};
   for (const Tensor& c : carry) extras.types.push_back(c.type());
   for (const Tensor& out : step.out) extras.types.push_back(stacked_type(out.type(), length));
   for (const Tensor& c : carry) extras.types.push_back(stacked_type(c.type(), length));
@@ -142,7 +80,7 @@ std::vector<Tensor> record_scan(const ScanBody& body, const std::vector<Tensor>&
                     {"outs", static_cast<std::int64_t>(step.out.size())},
                     {"length", length},
                     {"reverse", reverse}};
-  return record(scan_op.record(), joined(joined(carry, xs), region.captured()), attrs, std::move(extras));
+  return record(scan_op.record(), joined(joined(carry, xs), captured), attrs, std::move(extras));
 }
 
 // The backward body: runs the forward body again from the carries it started with, and pulls its gradients.
@@ -183,18 +121,11 @@ class ScanPull {
  private:
   ScanStep step(const Vjp& v, const std::vector<Tensor>& carry, const std::vector<Tensor>& x) const {
     const std::vector<Tensor> inputs = joined(part(x, 0, carries_ + xs_), captured_);
-    std::vector<Tensor> marked;
-    for (const Tensor& input : inputs) marked.push_back(identity(input));
-    const std::vector<Tensor> outputs = tensors_of(ir::inline_graph(graph_, values_of(marked)));
-    std::vector<Tensor> ends, seeds, wrt;
+    std::vector<Tensor> seeds;
     std::size_t next_carry = 0, next_x = carries_ + xs_;
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      if (!is_floating(v.out[o].dtype())) continue;
-      ends.push_back(outputs[o]);
-      seeds.push_back(o < carries_ ? carry[next_carry++] : x[next_x++]);
-    }
-    for (const std::size_t i : wanted_) wrt.push_back(marked[i]);
-    const std::vector<Tensor> grads = gradients(ends, seeds, wrt);
+    for (std::size_t o = 0; o < v.out.size(); ++o)
+      if (is_floating(v.out[o].dtype())) seeds.push_back(o < carries_ ? carry[next_carry++] : x[next_x++]);
+    const std::vector<Tensor> grads = pull(graph_, inputs, seeds, wanted_);
     ScanStep result;
     for (std::size_t w = 0; w < wanted_.size(); ++w) {
       if (wanted_[w] < carries_)

@@ -79,7 +79,7 @@ const std::vector<Tensor>& CompiledFn::run(const Tensor* const* args, std::size_
 }
 
 Running::Running(CompiledFn& fn, const Tensor* const* args, std::size_t count) {
-  if (Trace::current() || GradientScope::current()) {
+  if (Trace::current() || GradientScope::current() || RegionScope::current()) {
     inlined_ = fn.record(args, count);
   } else {
     lock_ = fn.lock();

@@ -8,7 +8,40 @@
 namespace varve {
 namespace {
 
-Cost cost_of(const ir::Node& node) { return node.op->cost({*node.op, ir::input_types(node), node.attrs}, node.types); }
+Cost cost_of(const ir::Node& node);
+
+Cost& operator+=(Cost& total, const Cost& more) {
+  total.flops += more.flops;
+  total.bytes += more.bytes;
+  return total;
+}
+
+Cost cost_of(const ir::Graph& region) {
+  Cost total;
+  for (const ir::NodePtr& node : ir::topological(region.outputs))
+    if (!node->inputs.empty()) total += cost_of(*node);
+  return total;
+}
+
+// Of branches the dearer one; of a loop its body once for each step, where a value ends it as often as it may run, or
+// once where there is no bound.
+Cost cost_of_regions(const ir::Node& node) {
+  const Cost first = cost_of(*node.regions[0]);
+  if (node.is("cond")) {
+    const Cost second = cost_of(*node.regions[1]);
+    return first.flops < second.flops ? second : first;
+  }
+  Cost step = first;
+  if (node.is("while_loop")) step += cost_of(*node.regions[1]);
+  const std::int64_t bound = node.attrs.integer(node.is("while_loop") ? "max_steps" : "length");
+  const auto steps = static_cast<double>(bound < 0 ? 1 : bound);
+  return {step.flops * steps, step.bytes * steps};
+}
+
+Cost cost_of(const ir::Node& node) {
+  return node.regions.empty() ? node.op->cost({*node.op, ir::input_types(node), node.attrs}, node.types)
+                              : cost_of_regions(node);
+}
 
 }  // namespace
 
@@ -21,9 +54,7 @@ bool is_tiny(const std::vector<ir::NodePtr>& nodes) {
   for (const ir::NodePtr& node : nodes) {
     if (node->inputs.empty()) continue;
     if (!node->regions.empty()) return false;  // a loop: how long is not in its cost
-    const Cost own = cost_of(*node);
-    total.flops += own.flops;
-    total.bytes += own.bytes;
+    total += cost_of(*node);
     if (total.flops > kFlops || total.bytes > kBytes) return false;
   }
   return true;
@@ -44,9 +75,7 @@ Cost cost(const std::vector<Tensor>& outputs, const std::vector<Tensor>& from) {
     const ir::Node* node = stack.back();
     stack.pop_back();
     if (!seen.insert(node).second || node->inputs.empty()) continue;
-    const Cost own = cost_of(*node);
-    total.flops += own.flops;
-    total.bytes += own.bytes;
+    total += cost_of(*node);
     for (const ir::Value& input : node->inputs) stack.push_back(input.node.get());
   }
   return total;

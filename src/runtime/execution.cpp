@@ -6,12 +6,22 @@
 #include "base/neighbours.h"
 #include "base/ranks.h"
 #include "base/threads.h"
-#include "runtime/dependencies.h"
 #include "runtime/residence.h"
 
 namespace varve::runtime {
 
 using compiler::Place;
+
+namespace {
+
+std::vector<std::shared_ptr<const compiler::Plan>> bodies_of(const compiler::PlanStep& step) {
+  if (step.loop) return {step.loop->body};
+  if (step.choice) return {step.choice->then, step.choice->otherwise};
+  if (step.repeat) return {step.repeat->condition, step.repeat->body};
+  return {};
+}
+
+}  // namespace
 
 Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena, bool own_errors)
     : plan_(std::move(plan)) {
@@ -40,8 +50,9 @@ Execution::Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena,
     writes_input_.push_back(
         std::any_of(step.out.begin(), step.out.end(), [](const Place& out) { return out.kind == Place::Kind::input; }));
     register_patch(step.scratch, &scratch_[s]);
-    if (step.loop) bodies_[s] = std::make_unique<Execution>(step.loop->body, false, false);
-    kernels_.push_back(step.loop || !plan_->executes ? nullptr : step.prepare(step.in_ports, step.out_ports).kernel);
+    for (const auto& body : bodies_of(step)) bodies_[s].push_back(std::make_unique<Execution>(body, false, false));
+    const bool runs = step.has_kernel() && plan_->executes;
+    kernels_.push_back(runs ? step.prepare(step.in_ports, step.out_ports).kernel : nullptr);
   }
   for (std::size_t c = 0; c < plan_->copies.size(); ++c) {
     register_patch(plan_->copies[c].from, &copy_from_[c]);
@@ -65,7 +76,10 @@ void Execution::bind_input(int index, void* data) { patch(input_patches_[static_
 void Execution::bind_output(int index, void* data) { patch(output_patches_[static_cast<std::size_t>(index)], data); }
 
 void Execution::run_step(std::size_t s) {
-  if (bodies_[s]) return run_loop(s);
+  const compiler::PlanStep& step = plan_->steps[s];
+  if (step.loop) return run_loop(s);
+  if (step.choice) return run_choice(s);
+  if (step.repeat) return run_repeat(s);
   kernels_[s]->run({in_[s].data(), out_[s].data(), scratch_[s], errors_});
 }
 
@@ -167,14 +181,6 @@ void Execution::tell_ranks(const std::string& error) const {
   if (plan_->exchanges.any) backend::Communication::get().fail(error);
 }
 
-std::unique_ptr<backend::Recording> Execution::record() {
-  const std::vector<std::vector<int>> after = dependencies(*plan_);
-  std::vector<backend::Device::Piece> pieces;
-  for (std::size_t s = 0; s < kernels_.size(); ++s) pieces.push_back({[this, s] { run_step(s); }, after[s]});
-  pieces.push_back({[this] { run_copies(); }, after.back()});
-  return plan_->device->record(pieces);
-}
-
 void Execution::time_on_device(std::vector<double>& seconds) {
   std::vector<std::function<void()>> pieces;
   for (std::size_t s = 0; s < kernels_.size(); ++s) pieces.push_back([this, s] { run_step(s); });
@@ -194,41 +200,6 @@ void Execution::run_timed(std::vector<double>& seconds) {
     seconds[s] += std::chrono::duration<double>(Clock::now() - begin).count();
   }
   run_copies();
-}
-
-// Operands: carries, xs, captured; results: carries, outs. Carries alternate between two buffers; the last one is
-// copied out.
-void Execution::run_loop(std::size_t s) {
-  const compiler::PlanStep& step = plan_->steps[s];
-  const compiler::Loop& loop = *step.loop;
-  Execution& body = *bodies_[s];
-  auto* scratch = static_cast<std::byte*>(scratch_[s]);
-  body.share_errors(errors_);
-  body.bind_arena(scratch + loop.arena_at);
-  const auto carries = static_cast<std::size_t>(loop.carries), xs = static_cast<std::size_t>(loop.xs);
-  for (std::size_t i = carries + xs; i < in_[s].size(); ++i) body.bind_input(static_cast<int>(i), in_[s][i]);
-  for (std::int64_t t = 0; t < loop.steps; ++t) {
-    const std::int64_t at = loop.reverse ? loop.steps - 1 - t : t;
-    for (std::size_t c = 0; c < carries; ++c) {
-      void* from = t == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((t + 1) % 2)];
-      body.bind_input(static_cast<int>(c), from);
-      body.bind_output(static_cast<int>(c), scratch + loop.carry_at[2 * c + static_cast<std::size_t>(t % 2)]);
-    }
-    for (std::size_t x = carries; x < carries + xs; ++x) {
-      const auto slice = static_cast<std::int64_t>(loop.body->inputs[x].type.bytes());
-      body.bind_input(static_cast<int>(x), static_cast<std::byte*>(in_[s][x]) + at * slice);
-    }
-    for (std::size_t o = carries; o < out_[s].size(); ++o) {
-      const auto slice = static_cast<std::int64_t>(loop.body->outputs[o].bytes());
-      body.bind_output(static_cast<int>(o), static_cast<std::byte*>(out_[s][o]) + at * slice);
-    }
-    body.run();
-  }
-  for (std::size_t c = 0; c < carries; ++c) {
-    const void* last =
-        loop.steps == 0 ? in_[s][c] : scratch + loop.carry_at[2 * c + static_cast<std::size_t>((loop.steps + 1) % 2)];
-    copy(out_[s][c], last, loop.body->outputs[c].bytes());
-  }
 }
 
 }  // namespace varve::runtime

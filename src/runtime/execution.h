@@ -18,7 +18,8 @@ void join_on(backend::Device& device);
 
 class Execution {
  public:
-  // Prepares its own kernels. The arena may be given (a loop's body lies in the loop's scratch) or is allocated.
+  // Prepares its own kernels. The arena may be given (bodies of loops and branches lie in the scratch of their step) or
+  // is allocated.
   explicit Execution(std::shared_ptr<const compiler::Plan> plan, bool own_arena = true, bool own_errors = true);
   ~Execution();
   Execution(const Execution&) = delete;
@@ -53,6 +54,13 @@ class Execution {
   backend::Communication::Ticket announce();
   void run_step(std::size_t step);
   void run_loop(std::size_t step);
+  void run_choice(std::size_t step);
+  void run_repeat(std::size_t step);
+  void repeat_here(std::size_t step);
+  void repeat_on_device(std::size_t step);
+  Execution& body(std::size_t step, std::size_t which, std::int64_t arena_at);
+  std::vector<backend::Device::Piece> pieces();
+  std::unique_ptr<backend::Recording> record_cut();
   void run_copies();
   void copy(void* to, const void* from, std::size_t bytes);
   void time_on_device(std::vector<double>& seconds);
@@ -60,8 +68,8 @@ class Execution {
 
   std::shared_ptr<const compiler::Plan> plan_;
   std::vector<std::unique_ptr<backend::Kernel>> kernels_;
-  std::vector<std::unique_ptr<Execution>> bodies_;  // of loops
-  std::vector<std::vector<void*>> in_, out_;        // pointers of each step
+  std::vector<std::vector<std::unique_ptr<Execution>>> bodies_;  // of loops and branches
+  std::vector<std::vector<void*>> in_, out_;                     // pointers of each step
   std::vector<void*> scratch_;
   std::vector<Patch> arena_patches_;
   std::vector<std::vector<Patch>> input_patches_, output_patches_;

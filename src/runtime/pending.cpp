@@ -1,7 +1,10 @@
 #include "runtime/pending.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/threads.h"
+#include "tensor/trace.h"
 
 namespace varve::runtime {
 
@@ -44,7 +47,7 @@ class Collector {
       if (!has_value({next, 0})) visit(next);
     }
     pending_.first_input.push_back(pending_.inputs.size());
-    give_outputs(asked);
+    give_outputs(asked, values);
   }
   Pending take() { return std::move(pending_); }
 
@@ -103,23 +106,45 @@ class Collector {
     return {PendingInput::Kind::node, node.place, output};
   }
 
-  // What was asked for, and every other handle that is still held somewhere; a node's outputs all or none.
-  void give_outputs(const std::vector<ir::Value>& asked) {
+  // What was asked for, and every other handle that is still held somewhere; a node's outputs all or none, except where
+  // nobody can ask for the others any more. `values` hold nodes too.
+  void give_outputs(const std::vector<ir::Value>& asked, const std::vector<ir::Value>& values) {
     std::vector<bool> wanted(pending_.nodes.size(), false), wanted_scalars(pending_.scalars.size(), false);
     for (const ir::Value& value : asked) {
       const PendingInput where = made(*value.node, value.index);
       (where.kind == PendingInput::Kind::scalar ? wanted_scalars : wanted)[static_cast<std::size_t>(where.at)] = true;
     }
     const auto consider = [&](const ir::NodePtr& node, bool held) {
-      for (std::size_t i = 0; i < node->types.size(); ++i)
-        held = held || node->slots[i].handles.load(std::memory_order_relaxed) > 0;
+      long handles = 0;
+      for (std::size_t i = 0; i < node->types.size(); ++i) handles += handles_of({node, static_cast<int>(i)});
+      held = held || handles > 0;
+      const bool known = held && !node->regions.empty() && is_known(node, handles, asked, values);
       for (int i = 0; held && i < static_cast<int>(node->types.size()); ++i) {
+        const ir::Value output{node, i};
+        if (known && handles_of(output) == 0 && std::find(asked.begin(), asked.end(), output) == asked.end()) continue;
         pending_.outputs.push_back({node, i});
         pending_.output_places.push_back(made(*node, i));
       }
     };
     for (std::size_t i = 0; i < wanted.size(); ++i) consider(pending_.nodes[i], wanted[i]);
     for (std::size_t i = 0; i < wanted_scalars.size(); ++i) consider(pending_.scalars[i], wanted_scalars[i]);
+  }
+
+  static long handles_of(const ir::Value& value) {
+    return value.node->slots[static_cast<std::size_t>(value.index)].handles.load(std::memory_order_relaxed);
+  }
+
+  // Whether all that refers to it is handles and nodes that are computed now, and no gradient is on its way: of a loop,
+  // the carries of all steps are then kept for nobody.
+  bool is_known(const ir::NodePtr& node, long handles, const std::vector<ir::Value>& asked,
+                const std::vector<ir::Value>& values) const {
+    if (node->kept || GradientScope::current()) return false;
+    const auto is_it = [&](const ir::Value& value) { return value.node == node; };
+    long references = handles + 1;  // the list of nodes
+    references += std::count_if(values.begin(), values.end(), is_it) + std::count_if(asked.begin(), asked.end(), is_it);
+    for (const ir::NodePtr& user : pending_.nodes)
+      references += std::count_if(user->inputs.begin(), user->inputs.end(), is_it);
+    return node.use_count() == references;
   }
 
   Pending pending_;

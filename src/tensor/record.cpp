@@ -87,7 +87,7 @@ std::vector<Tensor> record(const OpRecord& op, const std::vector<Tensor>& inputs
   node->depth = pending_depth(*node);
   std::vector<Tensor> outputs;
   for (int i = 0; i < static_cast<int>(node->types.size()); ++i) outputs.emplace_back(ir::Value{node, i});
-  if (node->depth > kLongestPending && !Trace::current() && !GradientScope::current()) {
+  if (node->depth > kLongestPending && !Trace::current() && !GradientScope::current() && !RegionScope::current()) {
     // Not at any price: who records may hold a lock that the thread at work waits for (Python's). Then the next one
     // does.
     if (const std::unique_lock lock(ir::graph_mutex(), std::try_to_lock); lock) evaluate({{node, 0}});

@@ -20,6 +20,10 @@ std::shared_ptr<const ir::Array> read(const ir::NodePtr& node, int index) {
   ir::Slot& slot = node->slots[static_cast<std::size_t>(index)];
   std::shared_ptr<const ir::Array> value = slot.value();
   if (!value) {
+    if (RegionScope::current())
+      throw Error(cat("a tensor was read inside a function of ", RegionScope::current(), " (", node->op->name, ", ",
+                      node->types[static_cast<std::size_t>(index)].str(),
+                      "), which is recorded, not run: nothing in it has a value. Return it, or read it outside."));
     if (Trace::current())
       throw Error(cat("a tensor was read inside a traced function (", node->op->name, ", ",
                       node->types[static_cast<std::size_t>(index)].str(),

@@ -15,6 +15,7 @@ namespace {
 thread_local Trace* current_trace = nullptr;
 thread_local GradientScope* current_gradient = nullptr;
 thread_local MapScope* current_map = nullptr;
+thread_local const char* current_region = nullptr;
 thread_local std::vector<ir::NodePtr> kept;  // evaluated inside a gradient scope
 }  // namespace
 
@@ -22,7 +23,11 @@ Trace::Trace() : outer_(std::exchange(current_trace, this)) {}
 Trace::~Trace() { current_trace = outer_; }
 Trace* Trace::current() { return current_trace; }
 
-bool tracing() { return current_trace != nullptr; }
+RegionScope::RegionScope(const char* op) : outer_(std::exchange(current_region, op)) {}
+RegionScope::~RegionScope() { current_region = outer_; }
+const char* RegionScope::current() { return current_region; }
+
+bool tracing() { return current_trace != nullptr || current_region != nullptr; }
 
 Scope::Scope(const std::string& name, int rank) {
   ir::Origin origin = ir::OriginScope::current();
@@ -181,6 +186,10 @@ void Variable::assign(const Tensor& value) {
   if (value.type() != state_->type)
     throw Error(cat("variable '", state_->name, "': expected ", state_->type.str(), ", got ", value.type().str(), "."));
   MapScope::check_assignment(state_->name, value);
+  if (RegionScope::current())
+    throw Error(cat("variable '", state_->name, "' is assigned inside a function of ", RegionScope::current(),
+                    ", which runs any number of times. Return the new value, and assign what ", RegionScope::current(),
+                    " gives."));
   VariableScopes::assign(state_, value);
   if (state_->form) return Variable(state_->form->kept).assign(state_->form->part(value));
   if (Trace* trace = Trace::current(); trace && !state_->local) {

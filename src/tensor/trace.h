@@ -80,6 +80,20 @@ class Trace {
   Trace* outer_;
 };
 
+// While a branch or the body of a loop is being recorded: it may run any number of times, so that nothing in it has a
+// value, and nothing outside may change by it.
+class RegionScope {
+ public:
+  explicit RegionScope(const char* op);
+  ~RegionScope();
+  RegionScope(const RegionScope&) = delete;
+  RegionScope& operator=(const RegionScope&) = delete;
+  static const char* current();  // the operator whose region it is, or null
+
+ private:
+  const char* outer_;
+};
+
 // While a gradient is being recorded, each variable differentiated is read through a node of its own.
 class GradientScope {
  public:

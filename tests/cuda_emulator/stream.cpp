@@ -73,8 +73,9 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
     if (stream->capture) {
       if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
       if (!are_allowed(*stream, type)) return CUDA_ERROR_INVALID_VALUE;
-      stream->capture->nodes.push_back(std::make_shared<CUgraphNode_st>(type, std::move(work)));
-      stream->after = {stream->capture->nodes.back().get()};
+      auto node = std::make_shared<CUgraphNode_st>(CUgraphNode_st{type, std::move(work)});
+      stream->capture->graph->nodes.push_back(node);
+      stream->after = {node.get()};
       stream->edges.clear();
       ++stream->submitted;
       return CUDA_SUCCESS;
@@ -160,7 +161,9 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+namespace {
+
+CUresult begin_capture(CUstream handle, CUgraph graph, CUstreamCaptureMode mode) {
   std::lock_guard lock(mutex);
   CUstream stream = resolve(handle);
   if (stream == &default_stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -168,12 +171,27 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   stream->capture = std::make_shared<Capture>();
   stream->capture->origin = stream;
+  stream->capture->graph = graph ? graph : new CUgraph_st;
+  stream->capture->owns_graph = !graph;
   stream->capture->mode = mode;
   stream->capture->thread = std::this_thread::get_id();
   stream->after.clear();
   stream->edges.clear();
   captures.push_back(stream->capture);
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  return begin_capture(handle, nullptr, mode);
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode*, const CUgraphEdgeData*,
+                                     size_t count, CUstreamCaptureMode mode) {
+  if (!graph) return CUDA_ERROR_INVALID_VALUE;
+  if (count != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return begin_capture(handle, graph, mode);
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
@@ -193,9 +211,11 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     other->capture = nullptr;
   }
   std::erase(captures, capture);
-  if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (unjoined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  if (graph) *graph = new CUgraph_st{std::move(capture->nodes)};
+  if (capture->invalidated || unjoined) {
+    if (capture->owns_graph) delete capture->graph;
+    return unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  }
+  if (graph) *graph = capture->graph;
   return CUDA_SUCCESS;
 }
 
@@ -213,7 +233,7 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, 
             : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id) *id = reinterpret_cast<cuuint64_t>(capture.get());
-  if (graph) *graph = nullptr;
+  if (graph) *graph = capture ? capture->graph : nullptr;
   if (dependencies && !edges && !stream->edges.empty()) return CUDA_ERROR_LOSSY_QUERY;
   if (dependencies) *dependencies = stream->after.data();
   if (edges) *edges = stream->edges.empty() ? nullptr : stream->edges.data();

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -19,8 +20,9 @@ struct Capture {
   CUstream origin;
   CUstreamCaptureMode mode;
   std::thread::id thread;
+  CUgraph graph;           // where nodes are added
+  bool owns_graph = true;  // it was made for this capture
   bool invalidated = false;
-  Nodes nodes;
 };
 
 // Runs the work now or records it. Nothing that `work` refers to may belong to the caller.
@@ -38,6 +40,7 @@ CUresult require_idle_context();
 struct CUgraphNode_st {
   CUgraphNodeType type;
   varve::emulator::Work work;
+  std::vector<CUgraph> bodies = {};  // of a conditional node
 };
 
 struct CUstream_st {
@@ -52,6 +55,7 @@ struct CUstream_st {
 
 struct CUgraph_st {
   varve::emulator::Nodes nodes;
+  std::map<CUgraphConditionalHandle, std::shared_ptr<unsigned>> conditions = {};  // of which no node was made yet
 };
 
 struct CUgraphExec_st {

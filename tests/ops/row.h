@@ -146,6 +146,7 @@ std::vector<Row> pool_rows();
 std::vector<Row> norm_rows();
 std::vector<Row> attention_rows();
 std::vector<Row> recurrent_rows();
+std::vector<Row> control_rows();
 std::vector<Row> loss_rows();
 std::vector<Row> random_rows();
 std::vector<Row> optimizer_rows();

@@ -45,7 +45,7 @@ class Selection {
  private:
   void visit(const ir::NodePtr& node, Draft& draft) {
     if (is_leaf(*node) || is_view(*node) || covered_.count(node.get())) return;
-    if (!node->regions.empty()) return add_loop(node, draft);
+    if (!node->regions.empty()) return add_regions(node, draft);
     std::string refused;
     backend::Claim* best = nullptr;
     std::vector<backend::Claim> offered = claims(node);
@@ -56,7 +56,9 @@ class Selection {
     if (best) {
       draft.explain += cat(best->kernel, "  <-  ", describe(*node), "\n", refused);
       for (const ir::NodePtr& covered : best->nodes) covered_.insert(covered.get());
-      draft.units.push_back({std::move(*best), nullptr, 0});
+      Unit unit;
+      unit.claim = std::move(*best);
+      draft.units.push_back(std::move(unit));
       return;
     }
     if (backend_.fuses() && is_fusible(*node)) return;
@@ -83,7 +85,7 @@ class Selection {
     return true;
   }
 
-  void add_loop(const ir::NodePtr& node, Draft& draft);
+  void add_regions(const ir::NodePtr& node, Draft& draft);
 
   const ir::Graph& graph_;
   const backend::Backend& backend_;
@@ -94,32 +96,10 @@ class Selection {
   std::string refusals_;
 };
 
-std::int64_t aligned_bytes(std::size_t bytes) {
-  return static_cast<std::int64_t>((bytes + kAlign - 1) / kAlign * kAlign);
-}
-
-// A scan: its body is compiled by the same backend, its buffers stand in the loop's scratch.
-void Selection::add_loop(const ir::NodePtr& node, Draft& draft) {
-  auto loop = std::make_shared<Loop>();
-  loop->body = compile_body(*node->regions[0], backend_, choices_);
-  loop->carries = static_cast<int>(node->attrs.integer("carries"));
-  loop->xs = static_cast<int>(node->attrs.integer("xs"));
-  loop->outs = static_cast<int>(node->types.size()) - loop->carries;
-  loop->steps = node->attrs.integer("length");
-  loop->reverse = node->attrs.flag("reverse");
-  std::int64_t at = 0;
-  for (int c = 0; c < loop->carries; ++c) {
-    for (int twice = 0; twice < 2; ++twice) {
-      loop->carry_at.push_back(at);
-      at += aligned_bytes(node->types[static_cast<std::size_t>(c)].bytes());
-    }
-  }
-  loop->arena_at = at;
-  Unit unit;
-  unit.claim = backend::Claim::of("loop", node, {});
-  unit.loop_scratch = static_cast<std::size_t>(at) + loop->body->arena_bytes;
-  unit.loop = std::move(loop);
-  draft.explain += cat("loop  <-  ", describe(*node), "\n");
+void Selection::add_regions(const ir::NodePtr& node, Draft& draft) {
+  std::string inside;
+  Unit unit = region_unit(node, backend_, choices_, inside);
+  draft.explain += cat(unit.claim.kernel, "  <-  ", describe(*node), "\n", inside);
   covered_.insert(node.get());
   draft.units.push_back(std::move(unit));
 }

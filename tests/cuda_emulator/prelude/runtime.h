@@ -42,6 +42,11 @@ inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
+// The handle is where the value lies.
+extern "C" inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
+  *reinterpret_cast<unsigned*>(handle) = value;
+}
+
 #define __trap() emu_block->runtime->assertion_failed(emu_block, "__trap()", __FILE__, __LINE__)
 #ifdef NDEBUG
 #define assert(...) static_cast<void>(0)

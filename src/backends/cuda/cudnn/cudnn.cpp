@@ -63,6 +63,7 @@ namespace {
 
 struct Library {
   cudnnHandle_t handle = nullptr;
+  CUstream stream = nullptr;
   std::string refusal = {};
   std::mutex mutex = {};  // a handle is for one thread at a time
 };
@@ -71,11 +72,16 @@ Library* opened() {
   auto* made = new Library;
   context().make_current();
   const cudnnStatus_t status = cudnnCreate(&made->handle);
-  if (status == CUDNN_STATUS_SUCCESS)
-    check(cudnnSetStream(made->handle, reinterpret_cast<cudaStream_t>(context().stream())), "cudnnSetStream");
-  else
-    made->refusal = cat("cuDNN cannot be used here: ", cudnnGetErrorString(status));
+  if (status != CUDNN_STATUS_SUCCESS) made->refusal = cat("cuDNN cannot be used here: ", cudnnGetErrorString(status));
   return made;
+}
+
+// Work goes to the stream of the context, which changes while bodies of conditions are recorded.
+void follow_stream(Library& library) {
+  const CUstream stream = context().stream();
+  if (library.stream == stream) return;
+  check(cudnnSetStream(library.handle, reinterpret_cast<cudaStream_t>(stream)), "cudnnSetStream");
+  library.stream = stream;
 }
 
 // Lives as long as the process: programs may outlive static objects. Opened with the GPU, which may come later.
@@ -303,6 +309,7 @@ void Plan::run(const std::vector<Operand>& operands, void* workspace) const {
       .finish();
   const std::lock_guard lock(library().mutex);
   context().make_current();
+  follow_stream(library());
   check(cudnnBackendExecute(library().handle, plan_.get(), pack.get()), "cudnnBackendExecute");
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "backends/cuda/device/capture.h"
 #include "backends/cuda/device/status.h"
 #include "base/levers.h"
 #include "base/memory.h"
@@ -313,26 +314,6 @@ struct OwnedGraph {
   }
 };
 
-}  // namespace
-
-namespace {
-
-// The nodes that work captured next on this stream waits for.
-std::vector<CUgraphNode> last_nodes(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUgraphNode* nodes = nullptr;
-  std::size_t count = 0;
-  check(cuStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &count), "cuStreamGetCaptureInfo");
-  return {nodes, nodes + count};
-}
-
-// edges: how each is waited for; null means until it has ended
-void wait_for(CUstream stream, std::vector<CUgraphNode> nodes, const CUgraphEdgeData* edges = nullptr) {
-  check(
-      cuStreamUpdateCaptureDependencies(stream, nodes.data(), edges, nodes.size(), CU_STREAM_SET_CAPTURE_DEPENDENCIES),
-      "cuStreamUpdateCaptureDependencies");
-}
-
 // Of each piece, whether nothing runs beside it: every other one comes before it or after it. Each of those before must
 // lead to one that is not behind it, and each of those behind follow from one that is not before.
 std::vector<bool> are_alone(const std::vector<backend::Device::Piece>& pieces) {
@@ -421,16 +402,17 @@ std::unique_ptr<backend::Recording> Context::record(const std::vector<Piece>& pi
 std::unique_ptr<backend::Recording> Context::recorded(const std::vector<Piece>& pieces, bool overlap) {
   check(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
   overlapping_ = overlap;
+  recording_ = true;
   not_overlapped_.clear();
   OwnedGraph owned;
   try {
     capture(stream_, pieces, alone_);
   } catch (...) {
-    overlapping_ = false;
+    overlapping_ = recording_ = false;
     cuStreamEndCapture(stream_, &owned.graph);
     throw;
   }
-  overlapping_ = false;
+  overlapping_ = recording_ = false;
   check(cuStreamEndCapture(stream_, &owned.graph), "cuStreamEndCapture");
   CUgraphExec executable = nullptr;
   // What is sent to other ranks goes before what is computed beside it.

@@ -35,7 +35,7 @@ class Context final : public backend::Device {
   ~Context() override;
 
   const Gpu& gpu() const { return gpu_; }
-  CUstream stream() const { return stream_; }  // all kernels run here, in order
+  CUstream stream() const { return stream_; }  // all kernels run here, in order, or are recorded here
 
   // What a kernel reports when it meets a value it must not use: the number to write into the error word (errors.h).
   int note(const std::string& text);
@@ -46,6 +46,12 @@ class Context final : public backend::Device {
   std::shared_ptr<backend::Mark> mark() override;
   void copy(void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<backend::Recording> record(const std::vector<Piece>& pieces) override;
+  std::string decision_refusal() const override;
+  void refuse_decisions(const std::string& why) override { decisions_refused_ = why; }
+  void choose(const void* predicate, const std::function<void()>& then,
+              const std::function<void()>& otherwise) override;
+  void repeat(const Repeat& how, const std::function<void()>& decide, const std::function<void()>& work) override;
+  void copy_row(void* rows, const void* from, std::size_t bytes, const void* number) override;
   void release_unused() override;
   void wait() override;
   void share(backend::ErrorWord& errors) override;
@@ -76,6 +82,14 @@ class Context final : public backend::Device {
   std::string rank_failure() const;  // nccl/
   void free_blocks();                // those given back; the caller has the lock
   std::unique_ptr<backend::Recording> recorded(const std::vector<Piece>& pieces, bool overlap);
+  bool is_true(const void* predicate);  // waits for it
+  struct Condition {
+    CUgraphConditionalHandle handle;
+    std::vector<CUgraph> bodies;
+  };
+  Condition record_condition(CUgraphConditionalNodeType type, unsigned bodies, const void* predicate);
+  void record_into(CUgraph graph, const std::function<void()>& work);
+  void set_condition(CUgraphConditionalHandle condition, const void* predicate) const;
 
   Gpu gpu_;
   CUcontext context_ = nullptr;
@@ -83,6 +97,10 @@ class Context final : public backend::Device {
   bool overlapping_ = false;  // a step is being recorded whose kernels overlap
   bool alone_ = false;        // nothing runs beside what is being recorded
   bool overlap_refused_ = false;
+  bool recording_ = false;
+  std::string decisions_refused_;
+  std::vector<CUstream> side_streams_;  // on which bodies of conditions are recorded, by depth
+  std::size_t depth_ = 0;
   std::vector<CUgraphNode> not_overlapped_;
   std::mutex joining_;
   std::atomic<bool> joined_{false};  // those of the other ranks
