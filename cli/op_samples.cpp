@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 #include "tensor/record.h"
 #include "varve/autodiff.h"
+#include "varve/control.h"
 #include "varve/indexing.h"
 #include "varve/linalg.h"
 #include "varve/ops.h"
@@ -81,9 +82,14 @@ std::vector<Sample> step_samples() {
         return ScanStep{{carry[0] + in[0]}, {}};
       },
       {hole({2, 4})}, {x});
+  const Tensor halved = while_loop([](const Tensor& c) { return max(c) > 1; }, [](const Tensor& c) { return c / 2; }, x,
+                                   {.max_steps = 8});
+  const Tensor chosen = cond(
+      max(x) > 0, [&] { return exp(x); }, [&] { return x * 2; });
   return {{{lstm(x, {weights}).y}, {x, w, h}},
           {{gru(x, {gru_weights}).y, rnn(x, {rnn_weights}).y}, {x}},
           {scanned.carry, {x}},
+          {{chosen, halved}, {x}},
           {updates}};
 }
 

@@ -13,6 +13,7 @@ void bind_ops(nb::module_& m) {
   bind_norms(m);
   bind_losses(m);
   bind_recurrence(m);
+  bind_control(m);
   bind_updates(m);
   bind_elementwise(m);  // those of the table that have no function of their own
   m.def("_operators", [] {

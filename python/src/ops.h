@@ -16,6 +16,7 @@ void bind_convolutions(nb::module_& m);
 void bind_norms(nb::module_& m);
 void bind_losses(nb::module_& m);
 void bind_recurrence(nb::module_& m);
+void bind_control(nb::module_& m);
 void bind_updates(nb::module_& m);
 
 }  // namespace varve::python

@@ -245,7 +245,8 @@ def test_the_same_exception_comes_back_with_its_traceback():
         lambda x: vv.grad(fail)(x), lambda x: vv.compile(fail)(x), lambda x: vv.checkpoint(fail)(x), lambda x: vv.vjp(fail, x),
         lambda x: vv.compile(lambda y: vv.grad(lambda z: vv.checkpoint(fail)(z).sum())(y))(x),
         lambda x: vv.grad(lambda y: vv.custom_vjp(lambda z: z * 1, rule)(y).sum())(x),
-        lambda x: vv.scan(lambda c, y: fail(y), x, x),
+        lambda x: vv.scan(lambda c, y: fail(y), x, x), lambda x: vv.cond(True, lambda: fail(x), lambda: x),
+        lambda x: vv.while_loop(lambda y: y.sum() > 0, fail, x), lambda x: vv.while_loop(fail, lambda y: y, x),
         lambda x: vv.define("failing", shape=fail, decompose=lambda y: y)(x),
         lambda x: vv.define("failing2", shape=lambda y: y, kernel=fail)(x).numpy(),
         lambda x: vv.elementwise(fail),
@@ -280,6 +281,48 @@ def test_scan():
     assert g.item() == 2 * 1 * 2 + 2  # d(1·w² + 2·w + 3)/dw
     with pytest.raises(TypeError, match="expected \\(carry, y\\)"):
         vv.scan(lambda c, x: c, vv.tensor(0.0), xs["a"])
+
+
+def test_cond():
+    x = vv.tensor([1.0, 2.0])
+    choose = lambda p, x: vv.cond(p, lambda d: {"y": d["x"] * 2, "n": [vv.tensor(1)]}, lambda d: {"y": x * x, "n": [vv.tensor(2)]}, {"x": x})  # noqa: E731
+    for f in (choose, vv.compile(choose)):
+        assert f(vv.tensor(True), x)["y"].tolist() == [2.0, 4.0]
+        off = f(vv.tensor(False), x)
+        assert off["y"].tolist() == [1.0, 4.0] and off["n"][0].item() == 2
+    slope = vv.compile(lambda p, x: vv.grad(lambda t: choose(p, t)["y"].sum())(x))
+    assert slope(vv.tensor(True), x).tolist() == [2.0, 2.0] and slope(vv.tensor(False), x).tolist() == [2.0, 4.0]
+    assert vv.cond(x.sum() > 0, vv.exp, lambda t: t, vv.tensor(0.0)).item() == 1.0
+    with pytest.raises(ValueError, match="then gives f32 \\[2\\]; otherwise gives f32 \\[\\]"):
+        vv.cond(True, lambda: x, lambda: x.sum())
+    with pytest.raises(TypeError, match="different structures"):
+        vv.cond(True, lambda: x, lambda: [x])
+    with pytest.raises(ValueError, match="one truth value"):
+        vv.cond(x > 0, lambda: x, lambda: x)
+    v = vv.Variable("v", x)
+    with pytest.raises(ValueError, match="variable 'v' is assigned inside a function of cond"):
+        vv.cond(True, lambda: (v.assign(x + 1), x)[1], lambda: x)
+    with pytest.raises(ValueError, match="read inside a function of cond"):
+        vv.cond(True, lambda: x * float((x * 2).sum()), lambda: x)
+
+
+def test_while_loop():
+    def collatz(n):
+        step = lambda c: {"n": vv.cond(c["n"] % 2 == 0, lambda: c["n"] // 2, lambda: 3 * c["n"] + 1), "k": c["k"] + 1}  # noqa: E731
+        return vv.while_loop(lambda c: c["n"] > 1, step, {"n": n, "k": vv.tensor(0)}, max_steps=120)["k"]
+
+    program = vv.compile(collatz)
+    assert [program(vv.tensor(n)).item() for n in (1, 6, 27)] == [0, 8, 111]
+    assert collatz(vv.tensor(27)).item() == 111
+    with pytest.raises(ValueError, match="after 120 steps, the max_steps"):
+        program(vv.tensor(97 * 2**30)).item()
+    root = lambda a, **how: vv.while_loop(lambda x: (x * x - a).abs() > 1e-4, lambda x: (x + a / x) / 2, vv.tensor(1.0), **how)  # noqa: E731
+    for how in ({"max_steps": 30}, {"recompute": True}):
+        assert abs(vv.grad(lambda a: root(a, **how))(vv.tensor(4.0)).item() - 0.25) < 1e-3
+    with pytest.raises(ValueError, match="Set max_steps"):
+        vv.grad(root)(vv.tensor(4.0))
+    with pytest.raises(TypeError, match="another structure"):
+        vv.while_loop(lambda c: c[0] > 1, lambda c: c[0], [vv.tensor(3.0)])
 
 
 def test_own_elementwise_operators():

@@ -47,8 +47,10 @@ def functions() -> vv.Tensor:
     swish = vv.elementwise(lambda x: x * vv.sigmoid(x), name="swish")
     loss: vv.Tensor = step(Batch(vv.ones(3), vv.zeros(3)), scale=0.5)
     last, sums = vv.scan(lambda carry, x: (carry + x, carry), vv.tensor(0.0), vv.arange(3).astype("f32"))
+    small: vv.Tensor = vv.cond(last > 0, lambda x: x, lambda x: -x, last)
+    halved: vv.Tensor = vv.while_loop(lambda x: x > 1, lambda x: x / 2, small, max_steps=9)
     with vv.Scope("block"):
-        total: vv.Tensor = loss + g.sum() + swish(loss) + last + vv.sum(sums)
+        total: vv.Tensor = loss + g.sum() + swish(loss) + halved + vv.sum(sums)
     return total
 
 

@@ -46,6 +46,7 @@ from ._core import __version__
 from . import _tensor
 from ._create import arange, asarray, from_dlpack, load, load_metadata, save
 from ._compiled import Compiled, compile
+from ._control import cond, while_loop
 from ._functions import checkpoint, custom_vjp, grad, gradients, scan, value_and_grad, vjp
 from ._transforms import hessian, hvp, jacobian, jvp, vmap
 from ._generator import Generator
@@ -60,8 +61,8 @@ if TYPE_CHECKING:  # typing is slow to import
     from . import distributed
 
 __all__ = [
-    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "Generator", "checkpoint", "compile", "custom_vjp", "grad",
-    "gradients", "scan", "value_and_grad", "vjp", "hessian", "hvp", "jacobian", "jvp", "vmap", "add_kernel", "define", "elementwise", "data", "distributed", "nn", "optim", "train",
+    "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "Generator", "checkpoint", "compile", "cond", "custom_vjp", "grad",
+    "gradients", "scan", "value_and_grad", "vjp", "hessian", "hvp", "jacobian", "jvp", "vmap", "while_loop", "add_kernel", "define", "elementwise", "data", "distributed", "nn", "optim", "train",
     "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
 ]  # fmt: skip
 __all__ += _core.__all__

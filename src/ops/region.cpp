@@ -8,6 +8,12 @@
 #include "varve/ops.h"
 
 namespace varve {
+namespace {
+
+// Exchanges values with other ranks, or keeps them on one.
+bool concerns_ranks(const ir::Node& node) { return node.op->family == "collective" || node.op->family == "placed"; }
+
+}  // namespace
 
 Region::Region(const char* op, Invariants invariants) : op_(op), invariants_(invariants), start_(ir::next_id()) {}
 
@@ -38,7 +44,7 @@ bool Region::is_new(const ir::Value& value) const {
 // Other ranks may take another branch, or another number of steps: what ranks exchange has one order, fixed when the
 // program is compiled.
 void Region::refuse_collective(const ir::Node& node) const {
-  if (node.op->family != "collective" || (node.attrs.has("ranks") && node.attrs.integer("ranks") == 1)) return;
+  if (!concerns_ranks(node) || (node.attrs.has("ranks") && node.attrs.integer("ranks") == 1)) return;
   throw Error(cat(op_, ": a function of it calls ", node.op->name, ", but ranks exchange values between ",
                   invariants_ == Invariants::outside ? "loops" : "branches",
                   " only, not inside them. Call it on the results, or ",
@@ -72,7 +78,7 @@ bool Region::is_captured(const ir::Value& value) const {
   const ir::Node& node = *value.node;
   if (varies_.count(&node) || node.is("fill")) return false;
   if (invariants_ == Invariants::outside || !is_new(value)) return true;
-  return node.op->family == "collective";  // for all ranks, whichever branch they take
+  return concerns_ranks(node);  // for all ranks, whichever branch they take
 }
 
 std::vector<ir::Value> Region::captured() {
