@@ -75,7 +75,7 @@ Row while_row(const std::string& label, const WhileOptions& options) {
 
 std::vector<Row> control_rows() {
   return {cond_row("then", true), cond_row("otherwise", false), while_row("bounded", {.max_steps = 4}),
-          while_row("recomputed", {.recompute = true})};
+          while_row("recomputed", {.max_steps = 5, .recompute = true})};
 }
 
 }  // namespace varve::test
