@@ -1,5 +1,6 @@
 // cond: one of two recorded branches, and its gradient, which is a cond over the gradients of both.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/region.h"
 #include "ops/shared.h"
@@ -11,6 +12,7 @@ namespace varve {
 namespace {
 
 std::vector<Tensor> cond_gradient(const Vjp& v);
+std::optional<std::vector<Tensor>> batch_cond(const Batching& call);
 
 // Inputs: predicate, operands, captured values; regions: then, otherwise, of all inputs but the predicate.
 const OpDef cond_op = define({.name = "cond",
@@ -19,6 +21,7 @@ const OpDef cond_op = define({.name = "cond",
                               .arity = -1,
                               .shape = [](const Call&) { return std::vector<TensorType>(); },  // typed by the branches
                               .gradient = cond_gradient,
+                              .batching = batch_cond,
                               .pure = false});
 
 void check_same(const std::vector<Tensor>& then, const std::vector<Tensor>& otherwise) {
@@ -47,6 +50,46 @@ std::vector<Tensor> cond_gradient(const Vjp& v) {
   std::vector<Tensor> grads(v.in.size());
   for (std::size_t w = 0; w < wanted.size(); ++w) grads[wanted[w] + 1] = found[w];
   return grads;
+}
+
+// One branch for all examples, of operands that they share or not.
+Branch branch_of_all(const Batching& call, const ir::Graph& branch) {
+  return [&call, &branch](const std::vector<Tensor>& operands) {
+    BatchWalk walk(call.size, call.fresh, 0);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      walk.place({branch.inputs[i], 0}, {operands[i], call.batched[i + 1]});
+    std::vector<Tensor> results;
+    for (const ir::Value& output : branch.outputs) results.push_back(walk.batched(Tensor(output)));
+    return results;
+  };
+}
+
+// A branch for those examples that take it, if any does. The others lend themselves the operands of one that does: what
+// is wrong with theirs (an index, a logarithm) must not be met.
+std::vector<Tensor> branch_of_some(const Batching& call, const ir::Graph& branch, const Tensor& takes) {
+  std::vector<Tensor> operands = part(call.in, 1, call.in.size() - 1);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (call.batched[i + 1]) operands[i] = of_active(operands[i], takes);
+  const auto nothing = [&](const std::vector<Tensor>&) {
+    std::vector<Tensor> results;
+    for (const ir::Value& output : branch.outputs)
+      results.push_back(zeros(Shape(prefixed(output.type().shape.vec(), call.size)), output.type().dtype));
+    return results;
+  };
+  return cond(any(takes), branch_of_all(call, branch), nothing, operands);
+}
+
+std::optional<std::vector<Tensor>> batch_cond(const Batching& call) {
+  if (!call.node) return std::nullopt;
+  const ir::Graph &then = *call.node->regions[0], &otherwise = *call.node->regions[1];
+  if (!call.batched[0])
+    return cond(call.in[0], branch_of_all(call, then), branch_of_all(call, otherwise),
+                part(call.in, 1, call.in.size() - 1));
+  const std::vector<Tensor> yes = branch_of_some(call, then, call.in[0]),
+                            no = branch_of_some(call, otherwise, !call.in[0]);
+  std::vector<Tensor> results;
+  for (std::size_t o = 0; o < yes.size(); ++o) results.push_back(where(of_each(call.in[0], yes[o]), yes[o], no[o]));
+  return results;
 }
 
 }  // namespace

@@ -171,4 +171,15 @@ std::vector<Tensor> pull(const ir::Graph& graph, const std::vector<Tensor>& inpu
   return gradients(ends, seeds, wrt);
 }
 
+Tensor of_each(const Tensor& active, const Tensor& x) {
+  Ints sizes(static_cast<std::size_t>(x.rank()), 1);
+  sizes[0] = active.dim(0);
+  return active.reshape(Shape(std::move(sizes)));
+}
+
+Tensor of_active(const Tensor& x, const Tensor& active) {
+  if (active.dim(0) == 0) return x;
+  return where(of_each(active, x), x, gather(x, argmax(active.to(i32), 0)));
+}
+
 }  // namespace varve

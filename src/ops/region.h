@@ -66,4 +66,9 @@ Tensor checked_predicate(const char* op, const Tensor& predicate);
 std::vector<Tensor> pull(const ir::Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& seeds,
                          const std::vector<std::size_t>& wanted);
 
+// Of a batch, [size, …], of which some examples take part: `active` as a mask over x, and x with the others' rows
+// replaced by one that is active. At least one must be.
+Tensor of_each(const Tensor& active, const Tensor& x);
+Tensor of_active(const Tensor& x, const Tensor& active);
+
 }  // namespace varve

@@ -1,6 +1,7 @@
 // while_loop: a body run for as long as a condition holds, and its gradient, which is a loop over the same steps in
 // reverse.
 #include "base/text.h"
+#include "ops/batching.h"
 #include "ops/families.h"
 #include "ops/region.h"
 #include "ops/shared.h"
@@ -12,6 +13,7 @@ namespace varve {
 namespace {
 
 std::vector<Tensor> while_gradient(const Vjp& v);
+std::optional<std::vector<Tensor>> batch_while(const Batching& call);
 
 // Inputs: carries, captured values; regions: condition and body, of all inputs. Outputs: last carries; how many steps
 // it took; where it keeps them, the carries at the start of each step, [max_steps, …], of which only those that were
@@ -22,6 +24,7 @@ const OpDef while_op = define({.name = "while_loop",
                                .arity = -1,
                                .shape = [](const Call&) { return std::vector<TensorType>(); },  // typed by the carries
                                .gradient = while_gradient,
+                               .batching = batch_while,
                                .pure = false});
 
 TensorType stacked_type(const TensorType& type, std::int64_t length) {
@@ -138,6 +141,101 @@ std::vector<Tensor> while_gradient(const Vjp& v) {
         "max_steps: while_loop(condition, body, carry, {.max_steps = 100}); or recompute = true, which keeps "
         "none and computes them again.");
   return WhilePull(v).run();
+}
+
+// A loop over all examples at once. Where they end at different steps it goes on until all have, and those that have
+// ended keep their carries.
+class WhileOfAll {
+ public:
+  explicit WhileOfAll(const Batching& call)
+      : call_(call),
+        condition_(*call.node->regions[0]),
+        body_(*call.node->regions[1]),
+        carries_(static_cast<std::size_t>(call.attrs.integer("carries"))),
+        batched_(call.batched) {
+    find_batched();
+  }
+
+  std::vector<Tensor> run() {
+    std::vector<Tensor> start = part(call_.in, 0, carries_);
+    for (std::size_t c = 0; c < carries_; ++c)
+      if (batched_[c] && !call_.batched[c]) start[c] = spread(start[c], call_.size);
+    if (apart_) start.push_back(zeros({call_.size}, i64));  // how many steps each has taken
+    const WhileOptions options{call_.attrs.integer("max_steps"), call_.attrs.flag("recompute")};
+    std::vector<Tensor> all = record_while([this](const auto& c) { return goes_on(c); },
+                                           [this](const auto& c) { return step(c); }, start, options);
+    return results(all, start.size());
+  }
+
+ private:
+  std::vector<Lane> lanes(const ir::Graph& graph, const std::vector<Tensor>& carry) const {
+    BatchWalk walk(call_.size, call_.fresh, 0);
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+      walk.place({graph.inputs[i], 0}, {i < carries_ ? carry[i] : call_.in[i], batched_[i]});
+    std::vector<Lane> found;
+    for (const ir::Value& output : graph.outputs) found.push_back(walk.lane(Tensor(output)));
+    return found;
+  }
+
+  // A carry is each example's own when it begins so, or becomes so in a step; all are when the condition is.
+  void find_batched() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      std::vector<Tensor> carry;
+      for (std::size_t c = 0; c < carries_; ++c) {
+        const TensorType& type = body_.inputs[c]->types[0];
+        const Shape all(prefixed(type.shape.vec(), call_.size));
+        carry.emplace_back(ir::Value{ir::input_node({type.dtype, batched_[c] ? all : type.shape}, "carry"), 0});
+      }
+      const std::vector<Lane> after = lanes(body_, carry);
+      apart_ = lanes(condition_, carry)[0].batched;
+      for (std::size_t c = 0; c < carries_; ++c) {
+        const bool becomes = apart_ || after[c].batched;
+        changed = changed || (becomes && !batched_[c]);
+        if (becomes) batched_[c] = true;
+      }
+    }
+  }
+
+  Tensor active(const std::vector<Tensor>& carry) const { return lanes(condition_, carry)[0].value; }
+  Tensor goes_on(const std::vector<Tensor>& carry) const { return apart_ ? any(active(carry)) : active(carry); }
+
+  std::vector<Tensor> step(const std::vector<Tensor>& carry) const {
+    std::vector<Tensor> from = part(carry, 0, carries_), next;
+    const Tensor going = apart_ ? active(carry) : Tensor();
+    if (apart_)
+      for (Tensor& c : from) c = of_active(c, going);  // what has ended may have no further step
+    for (std::size_t c = 0; const Lane& lane : lanes(body_, from)) {
+      next.push_back(batched_[c] && !lane.batched ? spread(lane.value, call_.size) : lane.value);
+      if (apart_) next[c] = where(of_each(going, next[c]), next[c], carry[c]);
+      ++c;
+    }
+    if (apart_) next.push_back(carry[carries_] + going.to(i64));
+    return next;
+  }
+
+  // Last carries, steps, and the carries of each step, all of them batched. `given`: how many the loop carries.
+  std::vector<Tensor> results(const std::vector<Tensor>& all, std::size_t given) const {
+    std::vector<Tensor> found;
+    for (std::size_t c = 0; c < carries_; ++c) found.push_back(batched_[c] ? all[c] : spread(all[c], call_.size));
+    found.push_back(apart_ ? all[carries_] : spread(all[carries_], call_.size));
+    for (std::size_t c = 0; c < carries_ && given + 1 + c < all.size(); ++c) {
+      const Tensor& kept = all[given + 1 + c];
+      found.push_back(batched_[c] ? with_axis_at(kept, 1, 0) : spread(kept, call_.size));
+    }
+    return found;
+  }
+
+  const Batching& call_;
+  const ir::Graph &condition_, &body_;
+  std::size_t carries_;
+  std::vector<bool> batched_;  // of the regions' inputs
+  bool apart_ = false;         // examples end at different steps
+};
+
+std::optional<std::vector<Tensor>> batch_while(const Batching& call) {
+  if (!call.node) return std::nullopt;
+  return WhileOfAll(call).run();
 }
 
 }  // namespace
