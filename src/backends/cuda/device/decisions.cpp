@@ -3,8 +3,8 @@
 #include "backends/cuda/device/capture.h"
 #include "backends/cuda/device/context.h"
 #include "backends/cuda/device/function.h"
+#include "backends/cuda/device/launch.h"
 #include "backends/cuda/device/status.h"
-#include "backends/cuda/launch.h"
 #include "base/levers.h"
 #include "base/text.h"
 
