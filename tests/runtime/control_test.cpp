@@ -7,6 +7,7 @@
 #include "varve/control.h"
 #include "varve/interrupt.h"
 #include "varve/kernel.h"
+#include "varve/transforms.h"
 
 namespace varve::runtime {
 namespace {
@@ -189,6 +190,64 @@ TEST_P(Control, OneInsideTheOther) {
   EXPECT_EQ(program(ns).to_vector<float>(), (Floats{0, 8, 16, 111}));
   EXPECT_EQ(lengths(ns).to_vector<float>(), (Floats{0, 8, 16, 111}));
   EXPECT_TRUE(contains(program.text(ns), "while  <-")) << program.text(ns);
+}
+
+// Each example takes its own way, and what would be wrong with the other one is not met.
+TEST_P(Control, BatchesOfExamples) {
+  const Tensor table = tensor({10.f, 20.f, 30.f}), index = tensor({0, 7, 2, -5}), x = tensor({1.f, -1.f, 2.f, -3.f});
+  const auto chosen = [&](const Tensor& t, const Tensor& i) {
+    return cond(
+        t > 0, [&] { return gather(table, i) + varve::log(t); }, [&] { return t * t; });
+  };
+  const Floats want = {10, 1, 30 + std::log(2.f), 9};
+  const Floats slopes = {1, -2, 0.5f, -6};
+  const auto slope = [&](const Tensor& t, const Tensor& i) {
+    return grad([&](const Tensor& u) { return chosen(u, i); })(t);
+  };
+  auto compiled = compile([&](const Tensor& t, const Tensor& i) { return vmap(chosen)(t, i); });
+  EXPECT_EQ(vmap(chosen)(x, index).to_vector<float>(), want);
+  EXPECT_EQ(compiled(x, index).to_vector<float>(), want);
+  EXPECT_EQ(vmap(slope)(x, index).to_vector<float>(), slopes);
+  EXPECT_EQ(compiled(-varve::abs(x), index).to_vector<float>(), (Floats{1, 1, 4, 9}));  // nobody looks anything up
+  const Tensor p = truth(true);
+  const auto shared = [&](const Tensor& t) {
+    return cond(
+        p, [&] { return t + 1; }, [&] { return varve::log(t); });
+  };
+  EXPECT_EQ(vmap(shared)(x).to_vector<float>(), (Floats{2, 0, 3, -2}));
+}
+
+TEST_P(Control, LoopsOfExamplesEndOneByOne) {
+  const auto steps = [](const Tensor& n) {
+    const auto body = [](const Tensors& c) {
+      const Tensor halved = floor(c[0] / 2), tripled = 3 * c[0] + 1;
+      return Tensors{where(remainder(c[0], 2) == 0, halved, tripled), c[1] + 1};
+    };
+    return while_loop([](const Tensors& c) { return c[0] > 1; }, body, {n, zeros(Shape{})}, {.max_steps = 120})[1];
+  };
+  const Tensor ns = tensor({1.f, 6.f, 7.f, 27.f});
+  auto compiled = compile([&](const Tensor& t) { return vmap(steps)(t); });
+  EXPECT_EQ(vmap(steps)(ns).to_vector<float>(), (Floats{0, 8, 16, 111}));
+  EXPECT_EQ(compiled(ns).to_vector<float>(), (Floats{0, 8, 16, 111}));
+
+  // The table is looked up at the example's own step, which has none once it has ended.
+  const Tensor table = tensor({1.f, 2.f, 3.f});
+  const auto sums = [&](const Tensor& n, const Tensor& w) {
+    const auto body = [&](const Tensors& c) { return Tensors{c[0] + 1, c[1] + w * gather(table, c[0])}; };
+    return while_loop([&](const Tensors& c) { return c[0] < n; }, body, {full_int({}, 0), zeros(Shape{})},
+                      {.max_steps = 3})[1];
+  };
+  const Tensor counts = tensor(std::vector<std::int64_t>{3, 0, 1}, {3}), w = tensor({1.f, 2.f, 3.f});
+  EXPECT_EQ(vmap(sums)(counts, w).to_vector<float>(), (Floats{6, 0, 3}));
+  for (const bool recompute : {false, true}) {
+    const auto slope = [&](const Tensor& a) {
+      return grad([&](const Tensor& t) { return root(t, {.max_steps = 40, .recompute = recompute}); })(a);
+    };
+    const Floats got = vmap(slope)(tensor({1.f, 4.f, 1e4f})).to_vector<float>();
+    EXPECT_NEAR(got[0], 0.5, 1e-3);
+    EXPECT_NEAR(got[1], 0.25, 1e-3);
+    EXPECT_NEAR(got[2], 0.005, 1e-5);
+  }
 }
 
 TEST_P(Control, MistakesAreRefusedAtTheCall) {
