@@ -27,7 +27,7 @@ const OpDef while_op = define({.name = "while_loop",
                                .batching = batch_while,
                                .pure = false});
 
-TensorType stacked_type(const TensorType& type, std::int64_t length) {
+TensorType history_type(const TensorType& type, std::int64_t length) {
   std::vector<std::int64_t> sizes{length};
   sizes.insert(sizes.end(), type.shape.begin(), type.shape.end());
   return {type.dtype, Shape(std::move(sizes))};
@@ -50,7 +50,7 @@ std::vector<Tensor> record_while(const LoopCondition& condition, const LoopBody&
   extras.types.push_back({i64, {}});
   const bool keeps = options.max_steps >= 0 && !options.recompute;
   if (keeps)
-    for (const Tensor& c : carry) extras.types.push_back(stacked_type(c.type(), options.max_steps));
+    for (const Tensor& c : carry) extras.types.push_back(history_type(c.type(), options.max_steps));
   Attrs attrs{{"carries", static_cast<std::int64_t>(carry.size())},
               {"max_steps", options.max_steps},
               {"recompute", options.recompute}};
