@@ -156,6 +156,10 @@ struct FitOptions {
   ProductType precision = f32;  // tf32: products on a GPU in TF32; bf16: products in bf16, master weights in f32
   double mixup = 0;
   bool drop_last = false;
+  // As data::LoaderOptions says: batches of similar lengths, classes drawn alike, samples drawn by weight.
+  std::int64_t buckets = 0;
+  bool balanced = false;
+  std::vector<double> sampling = {};
   int workers = 1;
   bool check_layers = false;  // look at every layer's output: a NaN is then named at once
   std::vector<CallbackPtr> callbacks = {};
@@ -183,6 +187,7 @@ struct EvaluateOptions {
   int workers = 1;
   // Parts that a batch is cut into, as in training (Parallel::shards): the same bits for any number of ranks.
   std::int64_t shards = 0;
+  std::int64_t buckets = 0;  // of samples of different lengths
 };
 Score evaluate(nn::Module& model, const data::Dataset& dataset, const EvaluateOptions& = {});
 

@@ -81,6 +81,7 @@ void check_classes(const Tensor& output, const data::Dataset& dataset, const Obj
     return;
   const std::int64_t given = output.dim(-1), classes = dataset.classes(term.target);
   const bool named = !dataset.class_names(term.target).empty() && y.shape.rank() == 0;
+  if (!named && term.loss.ignore_index && *term.loss.ignore_index >= given) return;  // it is among the labels
   if (given < classes || (named && given != classes))
     throw Error("the network gives " + std::to_string(given) + " outputs" +
                 (term.name.empty() ? "" : " as '" + term.name + "'") + ", but " + dataset.info().name + " has " +
@@ -99,12 +100,15 @@ data::Batch empty_batch(const data::Dataset& dataset, std::int64_t batch) {
     }
     return made;
   };
-  return {all(dataset.inputs()), all(dataset.targets())};
+  data::Batch empty(all(dataset.inputs()), all(dataset.targets()));
+  if (dataset.varies()) empty.lengths = zeros({rows}, i32);
+  if (dataset.has_weights()) empty.weight = ones({rows});
+  return empty;
 }
 
-void check_shapes(const Tensors& outputs, const data::Batch& batch, const data::Dataset& dataset,
+void check_shapes(const nn::MaskedTensors& outputs, const data::Batch& batch, const data::Dataset& dataset,
                   const Objective& objective) {
-  for (const Objective::Term& term : objective.terms()) check_classes(outputs[term.output], dataset, term);
+  for (const Objective::Term& term : objective.terms()) check_classes(outputs.y[term.output], dataset, term);
   objective.measure(outputs, objective.loss(outputs, batch), batch);
 }
 
@@ -112,15 +116,16 @@ void check_shapes(const Tensors& outputs, const data::Batch& batch, const data::
 
 void check_outputs(nn::Module& model, const data::Dataset& dataset, const Objective& objective, std::int64_t batch) {
   const data::Batch samples = empty_batch(dataset, batch);
-  check_shapes(model(samples.inputs()), samples, dataset, objective);  // for shapes, never computed
+  const nn::MaskedTensors outputs = model.masked_all(samples.inputs(), Mode::infer, {samples.mask()});
+  check_shapes(outputs, samples, dataset, objective);  // for shapes, never computed
   model.reset_state();
 }
 
 Objective objective_of(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
                        const std::vector<Metric>& metrics, std::int64_t batch) {
   const data::Batch samples = empty_batch(dataset, batch);
-  const Tensors outputs = model(samples.inputs());
-  Objective objective(loss, metrics, outputs.fields(), dataset);
+  const nn::MaskedTensors outputs = model.masked_all(samples.inputs(), Mode::infer, {samples.mask()});
+  Objective objective(loss, metrics, outputs.y.fields(), dataset);
   if (!loss.function)
     for (const Objective::Term& term : objective.terms()) check_target(term.loss, dataset, term.target);
   check_shapes(outputs, samples, dataset, objective);

@@ -163,6 +163,19 @@ KeyRow augment_row() {
           }};
 }
 
+// A label, or "none".
+KeyRow label_row(Doc d, std::optional<std::int64_t> Config::*field) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  return {{d.name, "integer or \"none\"", "", d.doc},
+          [=](Config& c, const Value& v, const Place& p) {
+            if (v.kind == Value::string && v.word == "none")
+              c.*field = std::nullopt;
+            else
+              c.*field = p.whole(v, -kLargest, kLargest);
+          },
+          [=](const Config& c) { return c.*field ? Value::of(*(c.*field)) : Value::of(std::string("none")); }};
+}
+
 std::vector<KeyRow> data_rows() {
   return {
       data_row(),
@@ -172,6 +185,10 @@ std::vector<KeyRow> data_rows() {
       number_row({"validation", "share of the training data held out, where the set has no part of its own; 0: none"},
                  &Config::validation, 0, 0.9),
       number_row({"mixup", "α of mixup; 0: off"}, &Config::mixup, 0, 100),
+      flag_row({"balanced", "each class is drawn as often as any other"}, &Config::balanced),
+      whole_row(
+          {"buckets", "of samples of different lengths: batches of similar ones, padded to so many lengths; 0: off"},
+          &Config::buckets, 0, 256),
       whole_row({"workers", "threads that read ahead"}, &Config::workers, 1, 256),
   };
 }
@@ -197,6 +214,9 @@ std::vector<KeyRow> learning_rows() {
       number_row({"average", "decay of an average of the weights that is used in their place; 0: off"},
                  &Config::average, 0, 1),
       number_row({"label_smoothing", "of cross_entropy"}, &Config::label_smoothing, 0, 1),
+      numbers_row({"class_weights", "of cross_entropy: what each class counts; []: all the same"},
+                  &Config::class_weights),
+      label_row({"ignore_index", "of cross_entropy: a label that counts for nothing"}, &Config::ignore_index),
       whole_row({"patience", "epochs without progress before it stops; 0: never"}, &Config::patience, 0, 1'000'000),
   };
 }

@@ -103,9 +103,13 @@ Totals Totals::of_shards(const std::vector<Totals>& own) {
 std::vector<std::pair<std::string, double>> Totals::values(const std::string& prefix) const {
   std::vector<std::pair<std::string, double>> values = {
       {prefix + "loss", samples_ > 0 ? loss_ / samples_ : std::numeric_limits<double>::quiet_NaN()}};
-  for (std::size_t i = 0; i < metrics_.size(); ++i)
-    values.push_back({prefix + metrics_[i].name,
-                      sums_[i].empty() ? std::numeric_limits<double>::quiet_NaN() : metrics_[i].value(sums_[i])});
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const double value = sums_[i].empty() ? std::numeric_limits<double>::quiet_NaN() : metrics_[i].value(sums_[i]);
+    if (metrics_[i].name == "loss")  // of rows that do not all count the same
+      values[0].second = value;
+    else
+      values.push_back({prefix + metrics_[i].name, value});
+  }
   return values;
 }
 
@@ -169,7 +173,7 @@ void Evaluator::make_program() {
   program_.emplace(
       [this](const data::Batch& batch) {
         const nn::Precision precision(options_.precision.dtype);
-        const Tensors outputs = model_(batch.inputs(), Mode::infer);
+        const nn::MaskedTensors outputs = model_.masked_all(batch.inputs(), Mode::infer, {batch.mask()});
         return objective_->measure(outputs, objective_->loss(outputs, batch), batch);
       },
       held_, CompileOptions{.name = "evaluate", .tf32 = options_.precision.tf32});
@@ -177,7 +181,10 @@ void Evaluator::make_program() {
 
 data::Loader Evaluator::loader() const {
   return {held_ ? held_->rows() : dataset_,
-          {.batch = options_.batch, .shuffle = false, .workers = held_ ? 0 : options_.workers}};
+          {.batch = options_.batch,
+           .shuffle = false,
+           .workers = held_ ? 0 : options_.workers,
+           .buckets = dataset_.varies() ? options_.buckets : 0}};
 }
 
 void Evaluator::begin(const std::function<bool()>& go_on) {
@@ -284,9 +291,14 @@ class Prediction {
       : program_(detail::compile(
             [&model, names, type, this](const std::vector<Tensor>& batch) {
               const nn::Precision precision(type.dtype);
+              data::Batch samples;
               Tensors x;
-              for (std::size_t i = 0; i < batch.size(); ++i) x.add(names[i], batch[i]);
-              const Tensors y = model(x, Mode::infer).map([](const Tensor& output) { return cast(output, f32); });
+              for (std::size_t i = 0; i < names.size(); ++i) x.add(names[i], batch[i]);
+              samples = data::Batch(x, {});
+              if (batch.size() > names.size()) samples.lengths = batch.back();
+              const Tensors y = model.masked_all(x, Mode::infer, {samples.mask()}).y.map([](const Tensor& output) {
+                return cast(output, f32);
+              });
               outputs_ = y.names();
               return y.list();
             },
@@ -294,8 +306,9 @@ class Prediction {
   Prediction(const Prediction&) = delete;
   Prediction& operator=(const Prediction&) = delete;
 
-  Tensors operator()(const Tensors& x) {
-    const std::vector<Tensor> fields = x.list();
+  Tensors operator()(const Tensors& x, const Tensor& lengths = {}) {
+    std::vector<Tensor> fields = x.list();
+    if (lengths.defined()) fields.push_back(lengths);
     std::vector<const Tensor*> pointers;
     for (const Tensor& field : fields) pointers.push_back(&field);
     std::vector<Tensor> results;
@@ -374,7 +387,7 @@ Tensors predict_all(nn::Module& model, const data::Dataset& dataset, const Predi
   for (data::Batch& b :
        data::batches(dataset, {.batch = batch, .shuffle = false, .workers = options.workers, .ranks = 1})) {
     throw_if_interrupted();
-    outputs.add(program(b.inputs()));
+    outputs.add(program(b.inputs(), b.lengths));
   }
   return outputs.all();
 }

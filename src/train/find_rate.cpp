@@ -90,7 +90,8 @@ std::vector<double> sweep(nn::Module& model, const Objective& objective, Stream&
       [&](const data::Batch& batch) {
         const nn::Precision precision(options.precision.dtype);
         auto [loss, gradients] = value_and_grad(
-            [&] { return objective.loss(model(batch.inputs(), Mode::train), batch); }, model.parameters());
+            [&] { return objective.loss(model.masked_all(batch.inputs(), Mode::train, {batch.mask()}), batch); },
+            model.parameters());
         optimizer.apply(gradients);
         return std::vector<Tensor>{loss};
       },

@@ -39,6 +39,7 @@ std::optional<HeldData> HeldData::of(const data::Dataset& dataset, const std::fu
   for (const std::vector<Field>& fields : {dataset.inputs(), dataset.targets()})
     for (const Field& field : fields) bytes += static_cast<std::int64_t>(field.type.bytes());
   if (!has_own_memory() || !dataset.fixed() || dataset.streams() > 0 || !dataset.parts().empty()) return std::nullopt;
+  if (dataset.varies() || dataset.has_weights()) return std::nullopt;
   if (dataset.size() == 0 || bytes == 0 || dataset.size() > kMostBytes / bytes) return std::nullopt;
   const auto all = data::whole_fields(dataset, go_on);
   if (!all) return std::nullopt;
@@ -58,22 +59,36 @@ namespace {
 std::vector<Tensor> packed(const data::Batch& batch) {
   std::vector<Tensor> all = batch.inputs().list();
   for (const Tensor& target : batch.targets().list()) all.push_back(target);
+  for (const Tensor& more : {batch.lengths, batch.weight})
+    if (more.defined()) all.push_back(more);
   return all;
 }
 
-data::Batch unpacked(const std::vector<Tensor>& all, const std::vector<std::string>& inputs,
-                     const std::vector<std::string>& targets) {
-  Tensors x, y;
-  for (std::size_t i = 0; i < inputs.size(); ++i) x.add(inputs[i], all[i]);
-  for (std::size_t i = 0; i < targets.size(); ++i) y.add(targets[i], all[inputs.size() + i]);
-  return {std::move(x), std::move(y)};
+// What a batch consists of.
+struct Layout {
+  std::vector<std::string> inputs, targets;
+  bool lengths = false, weight = false;
+};
+Layout layout_of(const data::Batch& batch) {
+  return {batch.inputs().names(), batch.targets().names(), batch.lengths.defined(), batch.weight.defined()};
 }
 
-std::string layout_of(const data::Batch& batch) {
-  std::string layout;
-  for (const std::string& name : batch.inputs().names()) layout += "x" + name + "\n";
-  for (const std::string& name : batch.targets().names()) layout += "y" + name + "\n";
-  return layout;
+data::Batch unpacked(const std::vector<Tensor>& all, const Layout& layout) {
+  Tensors x, y;
+  auto next = all.begin();
+  for (const std::string& name : layout.inputs) x.add(name, *next++);
+  for (const std::string& name : layout.targets) y.add(name, *next++);
+  data::Batch batch(std::move(x), std::move(y));
+  if (layout.lengths) batch.lengths = *next++;
+  if (layout.weight) batch.weight = *next++;
+  return batch;
+}
+
+std::string text_of(const Layout& layout) {
+  std::string text = std::string(layout.lengths ? "lengths\n" : "") + (layout.weight ? "weight\n" : "");
+  for (const std::string& name : layout.inputs) text += "x" + name + "\n";
+  for (const std::string& name : layout.targets) text += "y" + name + "\n";
+  return text;
 }
 
 }  // namespace
@@ -82,14 +97,14 @@ BatchProgram::BatchProgram(Body body, std::optional<HeldData> held, CompileOptio
     : body_(std::move(body)), held_(std::move(held)), options_(std::move(options)) {}
 
 BatchProgram::Program& BatchProgram::program_for(const data::Batch& batch) {
-  Program& program = programs_[held_ ? "" : layout_of(batch)];
+  Program& program = programs_[held_ ? "" : text_of(layout_of(batch))];
   if (program) return program;
   if (held_)
     program = detail::compile(
         [body = body_, held = *held_](const std::vector<Tensor>& rows) { return body(held.batch(rows[0])); }, options_);
   else
-    program = detail::compile([body = body_, inputs = batch.inputs().names(), targets = batch.targets().names()](
-                                  const std::vector<Tensor>& all) { return body(unpacked(all, inputs, targets)); },
+    program = detail::compile([body = body_, layout = layout_of(batch)](
+                                  const std::vector<Tensor>& all) { return body(unpacked(all, layout)); },
                               options_);
   return program;
 }

@@ -4,6 +4,8 @@
 #include <optional>
 #include <sstream>
 
+#include "train/targets.h"
+
 namespace varve::train {
 namespace {
 
@@ -64,16 +66,29 @@ TargetUnit unit_of(const data::Dataset& dataset, const Loss& loss) {
   return {table->target.mean, table->target.deviation};
 }
 
-// The mean over all samples, from sums over batches.
+// The mean over all that counts, from sums over batches.
 Metric loss_metric(const Loss& loss) {
+  const auto sums = [loss](const Tensor& output, const Tensor& target, const Tensor& weights) {
+    const double rows = output.rank() > 0 ? static_cast<double>(output.dim(0)) : 1;
+    const Tensor counted = loss.weights_of(output, target, weights);
+    const Tensor total = counted.defined() ? sum(counted) : full({}, rows);
+    return stack({cast(loss(output, target, weights), f32) * total, total});
+  };
   return {.name = "loss",
-          .sums =
-              [loss](const Tensor& output, const Tensor& target) {
-                const double rows = output.rank() > 0 ? static_cast<double>(output.dim(0)) : 1;
-                return stack({cast(loss(output, target), f32) * rows, full({}, rows)});
-              },
-          .value = [](const std::vector<double>& sums) { return sums.at(0) / sums.at(1); },
-          .higher_is_better = false};
+          .sums = [sums](const Tensor& output, const Tensor& target) { return sums(output, target, {}); },
+          .value = [](const std::vector<double>& all) { return all.at(0) / all.at(1); },
+          .higher_is_better = false,
+          .weighted = sums};
+}
+
+// What the rows of an output count: those of valid steps, and as the samples' weights say. Undefined: 1.
+Tensor row_weights(const nn::Mask& mask, const data::Batch& batch) {
+  if (!mask.defined()) return batch.weight;
+  return batch.weight.defined() ? mask.weights() * expand_dims(batch.weight, 1) : mask.weights();
+}
+
+Shape rows_of_classes(const Tensor& output) {
+  return Shape(std::vector<std::int64_t>(output.shape().begin(), output.shape().end() - 1));
 }
 
 }  // namespace
@@ -83,6 +98,11 @@ Objective::Objective(const Loss& loss, const std::vector<Metric>& metrics, const
     : loss_(loss) {
   add_terms(outputs, dataset);
   add_metrics(metrics, dataset);
+  // Batches whose rows do not all count the same: their losses are no mean of means.
+  if (terms_.size() != 1 || !terms_[0].name.empty()) return;
+  const Loss& only = terms_[0].loss;
+  if (dataset.has_weights() || dataset.varies() || only.counts || only.ignore_index)
+    metrics_.insert(metrics_.begin(), loss_metric(only)), of_term_.insert(of_term_.begin(), 0);
 }
 
 void Objective::add_terms(const std::vector<Field>& outputs, const data::Dataset& dataset) {
@@ -148,26 +168,55 @@ Tensor Objective::target_of(const Term& term, const data::Batch& batch) const {
   return inputs.has(term.name) ? inputs[term.name] : inputs[0];
 }
 
-Tensor Objective::loss(const Tensors& outputs, const data::Batch& batch) const {
-  if (loss_.of_all) return cast(loss_.of_all(outputs, batch.targets()), f32);
+Tensor Objective::loss(const nn::MaskedTensors& outputs, const data::Batch& batch) const {
+  if (loss_.of_all) {
+    if (batch.weight.defined())
+      throw Error("loss \"" + loss_.name + "\": takes no weights of samples, as it is of all outputs at once.");
+    return cast(loss_.of_all(outputs.y, batch.targets()), f32);
+  }
   Tensor total;
   for (const Term& term : terms_) {
-    Tensor own = cast(term.loss(outputs[term.output], target_of(term, batch)), f32);
+    const Tensor weights = row_weights(outputs.masks[term.output], batch);
+    Tensor own = cast(term.loss(outputs.y[term.output], target_of(term, batch), weights), f32);
     if (term.loss.weight != 1) own = own * term.loss.weight;
     total = total.defined() ? total + own : own;
   }
   return total;
 }
 
-std::vector<Tensor> Objective::measure(const Tensors& outputs, const Tensor& loss, const data::Batch& batch) const {
-  std::vector<Tensor> measured = {cast(loss, f32)};
-  for (std::size_t i = 0; i < metrics_.size(); ++i) {
-    const Term& term = terms_[of_term_[i]];
-    const bool is_loss = metrics_[i].name == term.name + "_loss";
-    const TargetUnit unit = is_loss ? TargetUnit{} : term.unit;
-    measured.push_back(metrics_[i].sums(unit(outputs[term.output]), unit(target_of(term, batch))));
+Tensor Objective::weight(const nn::MaskedTensors& outputs, const data::Batch& batch) const {
+  if (terms_.size() != 1) return {};
+  const Term& term = terms_[0];
+  const Tensor rows = term.loss.weights_of(outputs.y[term.output], target_of(term, batch),
+                                           row_weights(outputs.masks[term.output], batch));
+  return rows.defined() ? stop_gradient(sum(rows)) : rows;
+}
+
+Tensor Objective::measured(const Metric& metric, const Term& term, const nn::MaskedTensors& outputs,
+                           const data::Batch& batch) const {
+  const bool is_loss = metric.name == (term.name.empty() ? "loss" : term.name + "_loss");
+  const TargetUnit unit = is_loss ? TargetUnit{} : term.unit;
+  const Tensor output = unit(outputs.y[term.output]);
+  Tensor target = unit(target_of(term, batch)), weights = row_weights(outputs.masks[term.output], batch);
+  if (term.loss.ignore_index && !is_loss) {
+    const KeptClasses kept = without_ignored(target, *term.loss.ignore_index, metric.name.c_str());
+    const Tensor rows = kept.weights.reshape(rows_of_classes(output));
+    target = kept.target;
+    weights = weights.defined() ? weights_of_rows(weights, rows.shape(), metric.name.c_str()) * rows : rows;
   }
-  return measured;
+  if (!weights.defined()) return metric.sums(output, target);
+  if (!metric.weighted)
+    throw Error("metric \"" + metric.name +
+                "\": takes no weights, and some rows are padding or count more than others. Give it `weighted`.");
+  return metric.weighted(output, target, weights);
+}
+
+std::vector<Tensor> Objective::measure(const nn::MaskedTensors& outputs, const Tensor& loss,
+                                       const data::Batch& batch) const {
+  std::vector<Tensor> all = {cast(loss, f32)};
+  for (std::size_t i = 0; i < metrics_.size(); ++i)
+    all.push_back(measured(metrics_[i], terms_[of_term_[i]], outputs, batch));
+  return all;
 }
 
 }  // namespace varve::train

@@ -28,10 +28,12 @@ class Objective {
   const std::vector<Metric>& metrics() const { return metrics_; }
   void add(const Metric& metric);  // of the only output
 
-  // Recorded into whatever program is being traced.
-  Tensor loss(const Tensors& outputs, const data::Batch& batch) const;
+  // Recorded into whatever program is being traced. Padding counts for nothing, and samples what their weights say.
+  Tensor loss(const nn::MaskedTensors& outputs, const data::Batch& batch) const;
   // The loss, then each metric's sums.
-  std::vector<Tensor> measure(const Tensors& outputs, const Tensor& loss, const data::Batch& batch) const;
+  std::vector<Tensor> measure(const nn::MaskedTensors& outputs, const Tensor& loss, const data::Batch& batch) const;
+  // What all rows of the batch count together, a scalar; undefined where each counts 1.
+  Tensor weight(const nn::MaskedTensors& outputs, const data::Batch& batch) const;
 
   // The parts of the loss, each with the output and the target that it compares.
   struct Term {
@@ -44,6 +46,8 @@ class Objective {
 
  private:
   Tensor target_of(const Term& term, const data::Batch& batch) const;
+  Tensor measured(const Metric& metric, const Term& term, const nn::MaskedTensors& outputs,
+                  const data::Batch& batch) const;
   void add_terms(const std::vector<Field>& outputs, const data::Dataset& dataset);
   void add_metrics(const std::vector<Metric>& metrics, const data::Dataset& dataset);
   void add_metric(Metric metric, std::size_t term);

@@ -41,8 +41,13 @@ std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
 }
 
 Loss loss_of(const Config& config) {
-  if (config.label_smoothing > 0 && config.loss == "cross_entropy")
-    return smoothed_cross_entropy(config.label_smoothing);
+  const bool classes = config.loss == "cross_entropy";
+  if (!classes && (!config.class_weights.empty() || config.ignore_index))
+    throw Error("class_weights and ignore_index are of the loss cross_entropy, and the loss is " + config.loss + ".");
+  if (classes)
+    return cross_entropy_with({.class_weights = config.class_weights,
+                               .ignore_index = config.ignore_index,
+                               .smoothing = config.label_smoothing});
   return loss_by_name(config.loss);
 }
 
@@ -175,6 +180,8 @@ FitOptions fit_options(const Prepared& prepared) {
                      .average = c.average,
                      .precision = parse_precision(c.precision),
                      .mixup = c.mixup,
+                     .buckets = c.buckets,
+                     .balanced = c.balanced,
                      .workers = c.workers,
                      .config = c.toml(),
                      .parallel = c.parallel};
@@ -190,7 +197,8 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
           .confusion = config.loss == "cross_entropy" && has_matrix(dataset),
           .precision = parse_precision(config.precision),
           .workers = config.workers,
-          .shards = config.parallel.shards};
+          .shards = config.parallel.shards,
+          .buckets = config.buckets};
 }
 
 RunResult run(const Config& config, const RunOptions& given) {

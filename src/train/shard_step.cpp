@@ -68,11 +68,12 @@ void ShardStep::record(const std::function<Computed(const Tensor& samples)>& com
   for (const Variable& average : averages_) averages.push_back(average.value());
   for (const Variable& counter : counters_) counters.push_back(counter.value());
   const Computed computed = compute(samples);
+  const Tensor counts = computed.factor;
   std::vector<Tensor> given = computed.gradients;
-  for (const Variable& average : averages_) given.push_back(average.value() * samples.to(average.type().dtype));
-  given.push_back(samples);
+  for (const Variable& average : averages_) given.push_back(average.value() * counts.to(average.type().dtype));
+  given.push_back(counts);
   for (std::size_t i = 0; i < computed.measured.size(); ++i)
-    given.push_back(computed.measured[i] * (i == 0 ? samples : minimum(samples, 1)));
+    given.push_back(computed.measured[i] * (i == 0 ? counts : minimum(samples, 1)));
   given.push_back(flags_.value());
   std::vector<Variable>& values = sums_->values();
   for (std::size_t i = 0; i < values.size(); ++i) values[i].assign(given[i].to(values[i].type().dtype));
@@ -87,16 +88,17 @@ void ShardStep::record(const std::function<Computed(const Tensor& samples)>& com
 ShardStep::Computed ShardStep::whole() {
   const std::vector<Variable>& values = sums_->values();
   auto next = values.begin();
-  const Tensor samples = values[parameters_ + averages_.size()].value();
+  const Tensor counted = values[parameters_ + averages_.size()].value();
+  const Tensor counts = where(counted == 0, ones({}), counted);  // where nothing does, the sums are 0
   const auto mean = [&] {
     const Tensor sum = (next++)->value();
-    return sum / samples.to(sum.dtype());
+    return sum / counts.to(sum.dtype());
   };
   Computed all;
   for (std::size_t i = 0; i < parameters_; ++i) all.gradients.push_back(mean());
   for (Variable& average : averages_) average.assign(mean());
   for (std::size_t i = 0; i < counters_.size(); ++i) counters_[i].assign(counted_[i].value());
-  ++next;  // the samples
+  ++next;  // what they count
   all.measured.push_back(mean());
   for (; next != values.end(); ++next) all.measured.push_back(next->value());
   return all;

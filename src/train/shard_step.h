@@ -17,6 +17,7 @@ class ShardStep {
   struct Computed {
     std::vector<Tensor> gradients;  // of the parameters
     std::vector<Tensor> measured;   // the loss, then each metric's sums
+    Tensor factor = {};             // what they were multiplied with: of a shard, what its rows count
   };
   // `forward` gives what is measured of a batch in training. It is called once, for types: nothing is computed.
   ShardStep(std::int64_t shards, const nn::Module& model, const std::vector<Variable>& parameters,

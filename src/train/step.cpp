@@ -43,8 +43,8 @@ TrainStep::TrainStep(Parts parts)
 void TrainStep::make_shards() {
   shards_.emplace(parts_.shards, parts_.model, parts_.optimizer.parameters(), [this] {
     const data::Batch batch = parts_.held ? parts_.held->batch(parts_.spare.x) : parts_.spare;
-    const Tensors outputs = parts_.model(batch.inputs(), Mode::train);
-    return parts_.objective.measure(outputs, parts_.objective.loss(outputs, batch), batch);
+    const Forward all = forward_at_once(batch);
+    return parts_.objective.measure(all.outputs, all.loss, batch);
   });
 }
 
@@ -65,10 +65,11 @@ std::vector<Tensor> TrainStep::with_wishes(std::vector<Tensor> measured) const {
 }
 
 // Of all ranks: the mean loss over the batch, sums of metrics, wishes; in one message.
-std::vector<Tensor> TrainStep::measured_by_all(const std::vector<Tensor>& measured) const {
+std::vector<Tensor> TrainStep::measured_by_all(const ShardStep::Computed& own) const {
+  const std::vector<Tensor>& measured = own.measured;
   const Tensor share = share_.value();
   const auto part = [&](std::int64_t i) { return share.slice({{i, i + 1}}); };
-  std::vector<Tensor> flat = {measured[0].reshape({1}) * part(0) * (1.0 / distributed::size())};
+  std::vector<Tensor> flat = {measured[0].reshape({1}) * own.factor.reshape({1}) * (1.0 / distributed::size())};
   std::vector<std::int64_t> sizes = {1};
   for (std::size_t i = 1; i < measured.size(); ++i) {
     flat.push_back(measured[i].reshape({-1}) * part(1));
@@ -104,33 +105,66 @@ void TrainStep::use(const std::vector<Tensor>& gradients) {
   count_.assign(count_ + 1);
 }
 
-// One after the other, each as large as its share of the samples; the backward pass then begins with the last, so that
+TrainStep::Forward TrainStep::forward_at_once(const data::Batch& batch) const {
+  Forward all;
+  all.outputs = parts_.model.masked_all(batch.inputs(), Mode::train, {batch.mask()});
+  all.loss = parts_.objective.loss(all.outputs, batch);
+  all.weight = parts_.objective.weight(all.outputs, batch);
+  return all;
+}
+
+namespace {
+
+// Parts of a batch, one behind the other.
+nn::MaskedTensors behind_each_other(const std::vector<nn::MaskedTensors>& parts) {
+  nn::MaskedTensors all;
+  for (std::size_t i = 0; i < parts[0].y.size(); ++i) {
+    std::vector<Tensor> values, steps;
+    for (const nn::MaskedTensors& part : parts) {
+      values.push_back(part.y[i]);
+      if (part.masks[i].defined()) steps.push_back(part.masks[i].valid());
+    }
+    all.y.add(parts[0].y.name(i), concat(values, 0));
+    all.masks.push_back(steps.size() == parts.size() ? nn::Mask::of_valid(concat(steps, 0)) : nn::Mask{});
+  }
+  return all;
+}
+
+}  // namespace
+
+// One after the other, each as large as its share of what counts; the backward pass then begins with the last, so that
 // a pipeline's ranks have several under way.
 TrainStep::Forward TrainStep::forward(const data::Batch& batch) const {
   const std::int64_t samples = batch.samples();
   const std::int64_t count = std::max<std::int64_t>(1, std::min(parts_.micro_batches, samples));
-  std::vector<Tensors> outputs;
-  Tensor loss;
+  if (count == 1) return forward_at_once(batch);
+  std::vector<nn::MaskedTensors> outputs;
+  Tensor loss, weight;
   for (std::int64_t m = 0; m < count; ++m) {
-    const Range rows{samples * m / count, samples * (m + 1) / count};
-    const data::Batch part = count == 1 ? batch : batch.rows(rows.begin, rows.end);
-    outputs.push_back(parts_.model(part.inputs(), Mode::train));
-    const Tensor own = parts_.objective.loss(outputs.back(), part);
-    if (count == 1) return {outputs.back(), own};
-    const Tensor share = own * (static_cast<double>(rows.end - rows.begin) / static_cast<double>(samples));
+    const std::int64_t begin = samples * m / count, end = samples * (m + 1) / count;
+    const Forward part = forward_at_once(batch.rows(begin, end));
+    outputs.push_back(part.outputs);
+    const double rows = static_cast<double>(end - begin) / static_cast<double>(samples);
+    const Tensor share = part.weight.defined() ? part.loss * part.weight : part.loss * rows;
     loss = loss.defined() ? loss + share : share;
+    if (part.weight.defined()) weight = weight.defined() ? weight + part.weight : part.weight;
   }
-  Tensors all;
-  for (std::size_t i = 0; i < outputs[0].size(); ++i) {
-    std::vector<Tensor> parts;
-    for (const Tensors& each : outputs) parts.push_back(each[i]);
-    all.add(outputs[0].name(i), concat(parts, 0));
-  }
-  return {all, loss};
+  if (weight.defined()) loss = loss / where(weight == 0, ones({}), weight);
+  return {behind_each_other(outputs), loss, weight};
+}
+
+// Of a shard: what it counts. Of a rank: what it counts of all ranks' mean. Undefined: it stands alone.
+Tensor TrainStep::factor_of(const Forward& own, const Tensor& share) const {
+  if (!share.defined() || !own.weight.defined()) return share;
+  // A rank, or a shard, without samples computes a spare one, which counts for nothing.
+  const Tensor counts = where(share > 0, own.weight, zeros({}));
+  if (shards_) return counts;
+  const Tensor all = distributed::all_sum(counts);
+  return counts * static_cast<double>(parts_.sharers) / where(all == 0, ones({}), all);
 }
 
 // Of the weighted loss; what is measured is not weighted.
-ShardStep::Computed TrainStep::computed(const data::Batch& batch, const Tensor& weight) {
+ShardStep::Computed TrainStep::computed(const data::Batch& batch, const Tensor& share) {
   const nn::Precision precision(parts_.precision.dtype);
   std::optional<distributed::Alone> alone;
   if (parts_.alone) alone.emplace();
@@ -142,14 +176,17 @@ ShardStep::Computed TrainStep::computed(const data::Batch& batch, const Tensor& 
                  : call.y;
     });
   Forward own;
+  Tensor factor;
   const auto [loss, gradients] = value_and_grad(
       [&] {
         own = forward(batch);
-        return weight.defined() ? own.loss * weight : own.loss;
+        factor = factor_of(own, share);
+        return factor.defined() ? own.loss * factor : own.loss;
       },
       parts_.optimizer.parameters());
-  const Tensors outputs = own.outputs.map([](const Tensor& output) { return stop_gradient(output); });
-  return {gradients, parts_.objective.measure(outputs, weight.defined() ? stop_gradient(own.loss) : loss, batch)};
+  own.outputs.y = own.outputs.y.map([](const Tensor& output) { return stop_gradient(output); });
+  const Tensor unweighted = factor.defined() ? stop_gradient(own.loss) : loss;
+  return {gradients, parts_.objective.measure(own.outputs, unweighted, batch), factor};
 }
 
 std::vector<Tensor> TrainStep::record(const data::Batch& batch) {
@@ -157,8 +194,7 @@ std::vector<Tensor> TrainStep::record(const data::Batch& batch) {
   std::optional<nn::SyncBatchNorm> sync;
   if (parts_.sync_batch_norm && shares_) sync.emplace(share(1));
   ShardStep::Computed own = computed(batch, shares_ ? share(0) : Tensor{});
-  if (share_.state() && !parts_.alone)
-    own.measured = shares_ ? measured_by_all(own.measured) : with_wishes(own.measured);
+  if (share_.state() && !parts_.alone) own.measured = shares_ ? measured_by_all(own) : with_wishes(own.measured);
   use(own.gradients);
   return own.measured;
 }

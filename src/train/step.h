@@ -62,7 +62,8 @@ class TrainStep {
   std::int64_t peak_bytes(const data::Batch& batch);
 
  private:
-  ShardStep::Computed computed(const data::Batch& batch, const Tensor& weight);
+  // `share`: what this rank's or shard's samples are of all.
+  ShardStep::Computed computed(const data::Batch& batch, const Tensor& share);
   std::vector<Tensor> record(const data::Batch& batch);
   std::vector<Tensor> record_shard(const data::Batch& batch);
   std::vector<Tensor> record_whole();
@@ -71,12 +72,15 @@ class TrainStep {
   void use(const std::vector<Tensor>& gradients);  // to update, or to accumulate them
   bool keeps_gradients() const { return parts_.accumulate > 1 || parts_.keeps_gradients; }
   struct Forward {
-    Tensors outputs;
+    nn::MaskedTensors outputs;
     Tensor loss;
+    Tensor weight;  // what its rows count together; undefined: each counts 1
   };
   Forward forward(const data::Batch& batch) const;
+  Forward forward_at_once(const data::Batch& batch) const;
+  Tensor factor_of(const Forward& own, const Tensor& share) const;
   std::vector<Tensor> with_wishes(std::vector<Tensor> measured) const;
-  std::vector<Tensor> measured_by_all(const std::vector<Tensor>& measured) const;
+  std::vector<Tensor> measured_by_all(const ShardStep::Computed& own) const;
 
   Parts parts_;
   std::vector<Variable> sums_;  // of gradients

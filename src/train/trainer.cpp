@@ -196,7 +196,8 @@ void Trainer::prepare_model() {
                         .confusion = !options_.run.empty() && classes,
                         .precision = options_.precision,
                         .workers = options_.workers,
-                        .shards = options_.parallel.shards},
+                        .shards = options_.parallel.shards,
+                        .buckets = options_.buckets},
         options_.epochs > 1);
 }
 
@@ -205,7 +206,8 @@ std::vector<std::string> Trainer::value_names() const {
   for (const char* prefix : {"", "val_"}) {
     if (*prefix != 0 && !options_.validation.defined()) break;
     names.push_back(std::string(prefix) + "loss");
-    for (const Metric& metric : objective_->metrics()) names.push_back(prefix + metric.name);
+    for (const Metric& metric : objective_->metrics())
+      if (metric.name != "loss") names.push_back(prefix + metric.name);
   }
   return names;
 }
@@ -254,7 +256,8 @@ void Trainer::prepare_step() {
     };
   };
   // Mixed samples are new ones, and those read once are read while the device computes.
-  if (!is_server() && options_.mixup == 0 && options_.epochs - at_.epoch > 1)
+  const bool drawn = options_.balanced || !options_.sampling.empty();
+  if (!is_server() && options_.mixup == 0 && !drawn && options_.epochs - at_.epoch > 1)
     held_ = HeldData::of(train_, read_on(train_));
   step_ = std::make_unique<TrainStep>(parts(options_.check_layers));
   if (is_server()) {
@@ -359,7 +362,10 @@ data::Loader Trainer::loader() const {
            .mixup = options_.mixup,
            .shards = options_.parallel.shards,
            .rank = place(),
-           .ranks = sharers()}};
+           .ranks = sharers(),
+           .buckets = options_.buckets,
+           .balanced = options_.balanced,
+           .sampling = options_.sampling}};
 }
 
 bool Trainer::completes_step() const { return (at_.step + 1) % options_.accumulate == 0 || at_.step + 1 == batches_; }

@@ -155,11 +155,16 @@ std::vector<WorstSample> worst_samples(nn::Module& model, const data::Dataset& d
     return {};
   if (classes && loss.name.find("cross_entropy") == std::string::npos) return {};
   const data::Dataset some = dataset.take(std::min(dataset.size(), kMostRead));
-  auto program = compile([&model](Tensor x) { return cast(model(x, Mode::infer), f32); }, {.name = "predict"});
+  auto program = compile(
+      [&model](Tensor x, Tensor lengths) {
+        return cast(model(x, Mode::infer, nn::Mask::of_lengths(lengths, x.dim(1))), f32);
+      },
+      {.name = "predict"});
+  auto of_whole = compile([&model](Tensor x) { return cast(model(x, Mode::infer), f32); }, {.name = "predict"});
   Worst worst;
   std::int64_t index = 0;
   for (const data::Batch& batch : data::batches(some, {.batch = 256, .shuffle = false, .ranks = 1})) {
-    const Tensor output = program(batch.x);
+    const Tensor output = batch.lengths.defined() ? program(batch.x, batch.lengths) : of_whole(batch.x);
     if (output.rank() != 2 || (numbers && output.dim(1) != batch.y.dim(1)) || (classes && output.dim(1) < 2)) return {};
     const std::vector<float> rows = output.to_vector<float>();
     const std::vector<float> wanted = numbers ? batch.y.to_vector<float>() : std::vector<float>{};

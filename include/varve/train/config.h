@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,11 @@ struct Config {
   std::int64_t seed = 0;
   std::int64_t accumulate = 1;
   double average = 0, mixup = 0, label_smoothing = 0;
-  int patience = 0;  // epochs without progress before it stops; 0: never
+  std::vector<double> class_weights = {};         // what each class counts in the loss; empty: all the same
+  std::optional<std::int64_t> ignore_index = {};  // a label that counts for nothing
+  bool balanced = false;                          // each class is drawn as often as any other
+  std::int64_t buckets = 0;                       // of samples of different lengths: batches of similar ones
+  int patience = 0;                               // epochs without progress before it stops; 0: never
   std::string precision = "f32", device = "cpu";
   int threads = 0;  // 0: all cores
   bool deterministic = false;
