@@ -83,7 +83,8 @@ class Batches {
  public:
   Batches(Dataset dataset, data::LoaderOptions options)
       : loader_(unlocked([&] { return std::make_unique<data::Loader>(std::move(dataset), options); })) {}
-  std::pair<Tensor, Tensor> next() {
+  // (x, y), then the mask of samples that have lengths of their own, then the weights of samples that have some.
+  nb::tuple next() {
     if (!loader_) throw nb::stop_iteration();  // it was interrupted
     data::Batch batch;
     Interruptible scope;
@@ -97,7 +98,12 @@ class Batches {
     });
     scope.raise_if_asked();
     if (!more) throw nb::stop_iteration();
-    return {batch.x, batch.y};
+    nb::list parts;
+    parts.append(batch.x);
+    parts.append(batch.y);
+    if (batch.lengths.defined()) parts.append(unlocked([&] { return batch.mask(); }));
+    if (batch.weight.defined()) parts.append(batch.weight);
+    return nb::tuple(parts);
   }
   ~Batches() {
     unlocked([&] { loader_ = nullptr; });  // waits for workers, who may want the interpreter's lock
@@ -163,6 +169,21 @@ void bind_dataset(nb::module_& m) {
       .def("take", &Dataset::take, "count"_a, "The first samples.")
       .def("range", &Dataset::range, "begin"_a, "end"_a, "Samples from begin to before end.")
       .def("subset", &Dataset::subset, "indices"_a, "These samples, in this order.")
+      .def_prop_ro("varies", &Dataset::varies, "Whether samples have lengths of their own, and padding behind.")
+      .def("length", &Dataset::length, "index"_a, "Steps of this sample.")
+      .def_prop_ro("has_weights", &Dataset::has_weights, "Whether samples do not all count the same.")
+      .def("weight", &Dataset::weight, "index"_a, "What this sample counts in losses and metrics.")
+      .def(
+          "labels", [](const Dataset& d) { return unlocked([&] { return d.labels(); }); },
+          "The class of each sample, of one class number each.\n\n>>> import numpy\n>>> "
+          "data.dataset(numpy.zeros((3, 2), 'float32'), numpy.array([2, 0, 1])).labels()\n[2, 0, 1]")
+      .def("with_lengths", &Dataset::with_lengths, "lengths"_a,
+           "Samples whose steps end at these lengths; what is behind is padding.\n\n>>> import numpy\n>>> texts = "
+           "data.dataset(numpy.ones((2, 5), 'int32'), numpy.array([0, 1])).with_lengths([2, 5])\n>>> texts.varies, "
+           "texts.length(0)\n(True, 2)")
+      .def("with_weights", &Dataset::with_weights, "weights"_a,
+           "What each sample counts in losses and metrics.\n\n>>> import numpy\n>>> "
+           "data.dataset(numpy.ones((2, 5), 'float32'), numpy.array([0, 1])).with_weights([1, 0.5]).weight(1)\n0.5")
       .def("with_classes", &Dataset::with_classes, "classes"_a,
            "Numbered as these classes, matched by name.\n\n>>> digits = data.digits(train=10, test=1).train\n>>> "
            "digits.with_classes([str(n) for n in range(10)]).classes[-1]\n'9'")
@@ -229,7 +250,8 @@ void bind_dataset(nb::module_& m) {
       .def("__init__",
            [](Batches* self, const Dataset& d, std::int64_t batch, std::int64_t seed, std::int64_t epoch,
               std::int64_t skip, bool shuffle, bool drop_last, int workers, int prefetch, double mixup,
-              std::int64_t shards, int rank, int ranks) {
+              std::int64_t shards, int rank, int ranks, std::int64_t buckets, bool balanced,
+              std::vector<double> sampling) {
              new (self) Batches(d, {.batch = batch,
                                     .seed = seed,
                                     .epoch = epoch,
@@ -241,7 +263,10 @@ void bind_dataset(nb::module_& m) {
                                     .mixup = mixup,
                                     .shards = shards,
                                     .rank = rank,
-                                    .ranks = ranks});
+                                    .ranks = ranks,
+                                    .buckets = buckets,
+                                    .balanced = balanced,
+                                    .sampling = std::move(sampling)});
            })
       .def("__iter__", [](nb::handle self) { return self; })
       .def("__next__", &Batches::next)

@@ -77,12 +77,13 @@ void bind_data_files(nb::module_& m) {
   m.def(
       "_text_folder",
       [](const std::string& path, std::int64_t words, std::int64_t length, double test_share,
-         const data::Vocabulary* vocabulary) {
+         const data::Vocabulary* vocabulary, bool lengths) {
         data::TextFolderOptions options{words, length, test_share, nullptr};
+        options.lengths = lengths;
         if (vocabulary) options.vocabulary = std::make_shared<data::Vocabulary>(*vocabulary);
         return unlocked([&] { return data::text_folder(path, options); });
       },
-      "path"_a, "words"_a, "length"_a, "test_share"_a, "vocabulary"_a.none());
+      "path"_a, "words"_a, "length"_a, "test_share"_a, "vocabulary"_a.none(), "lengths"_a);
   m.def(
       "_audio_folder",
       [](const std::string& path, const SoundEncoder* encoder, double test_share, const SoundEncoder* fitted) {

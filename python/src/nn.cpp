@@ -15,6 +15,16 @@ class PythonModule : public Module {
   NB_TRAMPOLINE(Module, 2);
 
   Tensor forward(Tensor x, Mode mode) override { NB_OVERRIDE_PURE_NAME("_forward", forward, x, mode); }
+  // A class whose forward takes a mask sees to it.
+  nn::Masking masking() const override { return uses_masks ? nn::Masking::uses : nn::Masking::along; }
+  nn::Masked masked_forward(Tensor x, Mode mode, const nn::Mask& mask) override {
+    const nb::gil_scoped_acquire lock;
+    const nb::object given = mask.defined() ? nb::cast(mask) : nb::none();
+    const nb::object answer = nb::find(static_cast<Module*>(this)).attr("_masked_forward")(x, mode, given);
+    const nb::object valid = answer[1];
+    return {nb::cast<Tensor>(answer[0]), valid.is_none() ? nn::Mask() : nb::cast<nn::Mask>(valid)};
+  }
+  bool uses_masks = false;
   std::string kind() const override { NB_OVERRIDE_NAME("_kind", kind); }
 
   void add_child(const std::string& name, Module& child) {
@@ -169,16 +179,65 @@ void bind_summary(nb::module_& m) {
            [](const nn::Summary& s, const std::string& text) { return s.str().find(text) != std::string::npos; });
 }
 
+void bind_mask(nb::module_& m) {
+  nb::class_<nn::Mask>(
+      m, "Mask", nb::is_weak_referenceable(),
+      "Which steps of a batch of sequences are valid, and which are padding: model(x, train, mask).\n\n"
+      ">>> from varve import nn\n"
+      ">>> mask = nn.Mask.of_lengths([1, 3], steps=4)\n"
+      ">>> mask.weights().tolist()\n"
+      "[[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]]")
+      .def_static(
+          "of_lengths",
+          [](nb::handle lengths, std::int64_t steps) {
+            const Tensor in = to_tensor(lengths);
+            return unlocked([&] { return nn::Mask::of_lengths(in, steps); });
+          },
+          "lengths"_a, "steps"_a, "Sequence i has lengths[i] of so many steps; padding is on the right.")
+      .def_static(
+          "of_valid",
+          [](nb::handle valid) {
+            const Tensor in = to_tensor(valid);
+            return unlocked([&] { return nn::Mask::of_valid(in); });
+          },
+          "valid"_a, "Of booleans [N, T]; padding may be anywhere.")
+      .def_static(
+          "of_ids",
+          [](nb::handle ids, std::int64_t padding) {
+            const Tensor in = to_tensor(ids);
+            return unlocked([&] { return nn::Mask::of_ids(in, padding); });
+          },
+          "ids"_a, "padding"_a = 0, "Of token ids [N, T]: valid where they are not padding.")
+      .def("samples", &nn::Mask::samples, "How many sequences.")
+      .def("steps", &nn::Mask::steps, "How many steps each has, padding included.")
+      .def("right_padded", &nn::Mask::right_padded, "Whether padding is known to be on the right.")
+      .def("valid", &nn::Mask::valid, "Booleans [N, T].")
+      .def("lengths", &nn::Mask::lengths, "i64 [N]: valid steps of each sequence.")
+      .def("weights", &nn::Mask::weights, "f32 [N, T]: 1 where valid, as losses take it.")
+      .def("same", &nn::Mask::same, "other"_a, "Whether both are copies of one mask.");
+}
+
 void bind_module(nb::module_& m) {
   nb::class_<Module, PythonModule>(m, "Module", nb::is_weak_referenceable(), nb::type_slots(kSlots))
       .def(nb::init<>())
       .def(
           "__call__",
-          [](Module& self, nb::handle x, bool train) {
+          [](Module& self, nb::handle x, bool train, const std::optional<nn::Mask>& mask) {
             const Tensor in = to_tensor(x);
-            return unlocked([&] { return self(in, mode_of(train)); });
+            return unlocked([&] { return mask ? self(in, mode_of(train), *mask) : self(in, mode_of(train)); });
           },
-          "x"_a, "train"_a = false, "The forward pass over a batch.")
+          "x"_a, "train"_a = false, "mask"_a.none() = nb::none(),
+          "The forward pass over a batch; mask: which steps of it are valid (nn.Mask).")
+      .def(
+          "masked",
+          [](Module& self, nb::handle x, bool train, const std::optional<nn::Mask>& mask) {
+            const Tensor in = to_tensor(x);
+            const nn::Masked result =
+                unlocked([&] { return self.masked(in, mode_of(train), mask.value_or(nn::Mask())); });
+            return nb::make_tuple(result.y, result.mask.defined() ? nb::cast(result.mask) : nb::none());
+          },
+          "x"_a, "train"_a = false, "mask"_a.none() = nb::none(),
+          "The forward pass, and the mask of what it gives: None where all steps are valid, or there are none.")
       .def(
           "_build",
           [](Module& self, nb::handle sample, nb::handle dtype, std::int64_t seed, std::int64_t batch) {
@@ -257,11 +316,11 @@ void bind_module(nb::module_& m) {
            })
       .def("_unhook", &Module::unhook)
       .def("_attend",
-           [](Module& self, nb::handle query, nb::handle memory, bool train) {
+           [](Module& self, nb::handle query, nb::handle memory, bool train, const std::optional<nn::Mask>& mask) {
              auto* attention = dynamic_cast<nn::MultiHeadAttention*>(&self);
              if (!attention) throw nb::type_error("attend: expected an nn.MultiHeadAttention");
              const Tensor q = to_tensor(query), kv = to_tensor(memory);
-             return unlocked([&] { return attention->attend(q, kv, mode_of(train)); });
+             return unlocked([&] { return attention->attend(q, kv, mode_of(train), mask.value_or(nn::Mask())); });
            })
       .def("_add_child",
            [](Module& self, const std::string& name, Module& child) { written(self).add_child(name, child); })
@@ -274,6 +333,7 @@ void bind_module(nb::module_& m) {
            })
       .def("_remove", [](Module& self, const std::string& name) { written(self).remove_part(name); })
       .def("_learns_size", [](Module& self) { written(self).learns(); })
+      .def("_use_masks", [](Module& self) { written(self).uses_masks = true; })
       .def("_parameter", [](Module& self, const std::string& name, nb::handle shape, nb::handle initial) {
         const Shape sizes = to_shape(shape);
         const nn::Initializer init = to_initializer(initial);
@@ -332,6 +392,7 @@ void bind_combinations(nb::module_& m) {
 void bind_nn(nb::module_& m) {
   nb::enum_<Mode>(m, "Mode").value("train", Mode::train).value("infer", Mode::infer);
   bind_summary(m);
+  bind_mask(m);
   bind_module(m);
   bind_combinations(m);
   m.def("_layer_schemas", [] {

@@ -72,11 +72,32 @@ void bind_norms(nb::module_& m) {
 
 void bind_losses(nb::module_& m) {
   const auto reduction_named = "reduction"_a = "mean";
-  op(m, "cross_entropy", cross_entropy, R"(-log softmax at the labels, of logits [.., C] and integer labels [..].
+  op(
+      m, "cross_entropy",
+      [](const Tensor& logits, const Tensor& labels, Reduction reduction,
+         const std::optional<std::int64_t>& ignore_index, const Tensor& class_weights, const Tensor& weights) {
+        return cross_entropy(logits, labels,
+                             CrossEntropyOptions{.reduction = reduction,
+                                                 .ignore_index = ignore_index,
+                                                 .class_weights = class_weights,
+                                                 .weights = weights});
+      },
+      R"(-log softmax at the labels, of logits [.., C] and integer labels [..].
+
+ignore_index: a label that counts for nothing. class_weights: what each class counts. weights: of each label, or of the first of
+its axes. The mean is Σ w·loss / Σ w.
 
 >>> vv.cross_entropy(vv.tensor([[100.0, 0.0]]), vv.tensor([0])).item()
+0.0
+>>> vv.cross_entropy(vv.tensor([[100.0, 0.0], [0.0, 7.0]]), vv.tensor([0, -1]), ignore_index=-1).item()
 0.0)",
-     "logits"_a, "labels"_a, reduction_named);
+      "logits"_a, "labels"_a, reduction_named, "ignore_index"_a = nb::none(), "class_weights"_a = nb::none(),
+      "weights"_a = nb::none());
+  op(m, "weighted_mean", weighted_mean, R"(Σ w·v / Σ w, and 0 where Σ w is; weights have the first of the values' axes.
+
+>>> vv.weighted_mean(vv.tensor([1.0, 2.0]), vv.tensor([3.0, 1.0])).item()
+1.25)",
+     "values"_a, "weights"_a);
   op(m, "binary_cross_entropy", binary_cross_entropy, R"(Of logits and targets between 0 and 1.
 
 >>> round(vv.binary_cross_entropy(vv.tensor([0.0]), vv.tensor([1.0])).item(), 4)

@@ -199,6 +199,9 @@ FitOptions fit_options(const nb::dict& given) {
   take("average", o.average);
   take("mixup", o.mixup);
   take("drop_last", o.drop_last);
+  take("buckets", o.buckets);
+  take("balanced", o.balanced);
+  take("sampling", o.sampling);
   take("workers", o.workers);
   take("check_layers", o.check_layers);
   take("callbacks", o.callbacks);
@@ -215,15 +218,34 @@ void bind_losses_and_metrics(nb::module_& m) {
       "from varve import train\n>>> train.mse.name, train.mse(vv.ones(2), vv.zeros(2)).item()\n('mse', 1.0)")
       .def_ro("name", &Loss::name)
       .def_ro("of_input", &Loss::of_input)
-      .def("__call__",
-           [](const Loss& loss, nb::handle output, nb::handle target) {
-             const Tensor o = to_tensor(output), t = to_tensor(target);
-             return unlocked([&] { return loss(o, t); });
-           })
+      .def(
+          "__call__",
+          [](const Loss& loss, nb::handle output, nb::handle target, nb::handle weights) {
+            const Tensor o = to_tensor(output), t = to_tensor(target);
+            const Tensor w = weights.is_none() ? Tensor() : to_tensor(weights);
+            return unlocked([&] { return loss(o, t, w); });
+          },
+          "output"_a, "target"_a, "weights"_a.none() = nb::none(),
+          "The mean over a batch; with weights of samples or steps, Σ w·loss / Σ w.")
+      .def_ro("ignore_index", &Loss::ignore_index)
       .def("__repr__", [](const Loss& loss) { return "<varve loss " + loss.name + ">"; });
   m.def("smoothed_cross_entropy", &smoothed_cross_entropy, "smoothing"_a,
         "Cross-entropy with a share of each target spread over all classes.\n\n>>> from varve import train\n>>> "
         "train.smoothed_cross_entropy(0.1).name\n'smoothed_cross_entropy'");
+  m.def(
+      "cross_entropy_with",
+      [](std::vector<double> class_weights, std::optional<std::int64_t> ignore_index, double smoothing) {
+        return cross_entropy_with(
+            {.class_weights = std::move(class_weights), .ignore_index = ignore_index, .smoothing = smoothing});
+      },
+      "class_weights"_a = std::vector<double>{}, "ignore_index"_a.none() = nb::none(), "smoothing"_a = 0.0,
+      "Cross-entropy in which classes count differently, or a label counts for nothing.\n\n>>> import varve as "
+      "vv\n>>> from varve import train\n>>> loss = train.cross_entropy_with(class_weights=[1, 3], "
+      "ignore_index=-1)\n>>> round(loss(vv.zeros((2, 2)), vv.tensor([1, -1])).item(), 4)\n0.6931");
+  m.def("balanced_class_weights", &balanced_class_weights, "dataset"_a,
+        "What makes each class of the data count as much as any other.\n\n>>> import numpy\n>>> from varve import "
+        "data, train\n>>> train.balanced_class_weights(data.dataset(numpy.zeros((4, 1), 'float32'), numpy.array([0, 0, "
+        "0, 1])))\n[0.6666666666666666, 2.0]");
   m.def("loss_by_name", &loss_by_name, "name"_a,
         "A loss of the library.\n\n>>> from varve import train\n>>> train.loss_by_name('huber')\n<varve loss huber>");
   nb::class_<Metric>(m, "Metric",
@@ -233,11 +255,14 @@ void bind_losses_and_metrics(nb::module_& m) {
       .def_ro("higher_is_better", &Metric::higher_is_better)
       .def(
           "sums",
-          [](const Metric& metric, nb::handle output, nb::handle target) {
+          [](const Metric& metric, nb::handle output, nb::handle target, nb::handle weights) {
             const Tensor o = to_tensor(output), t = to_tensor(target);
-            return unlocked([&] { return metric.sums(o, t); });
+            if (weights.is_none()) return unlocked([&] { return metric.sums(o, t); });
+            const Tensor w = to_tensor(weights);
+            if (!metric.weighted) throw Error("metric \"" + metric.name + "\": takes no weights.");
+            return unlocked([&] { return metric.weighted(o, t, w); });
           },
-          "output"_a, "target"_a,
+          "output"_a, "target"_a, "weights"_a.none() = nb::none(),
           "What a batch adds to the metric.\n\n>>> train.accuracy.sums(vv.tensor([[0.1, 0.9]]), "
           "vv.tensor([1])).tolist()"
           "\n[1.0, 1.0]")
@@ -433,8 +458,9 @@ void bind_train(nb::module_& m) {
   m.def("_fit_options", [] {
     // Every field of the struct: the test that compares Python's keywords with this fails when one is added.
     const auto [loss, optimizer, schedule, epochs, batch, validation, validation_share, metrics, monitor, run, seed,
-                resume, overwrite, save_seconds, save_steps, accumulate, average, precision, mixup, drop_last, workers,
-                check_layers, callbacks, verbosity, progress, config, parallel] = FitOptions{};
+                resume, overwrite, save_seconds, save_steps, accumulate, average, precision, mixup, drop_last, buckets,
+                balanced, sampling, workers, check_layers, callbacks, verbosity, progress, config, parallel] =
+        FitOptions{};
     nb::dict all;
     all["epochs"] = epochs;
     all["batch"] = batch;
@@ -450,6 +476,8 @@ void bind_train(nb::module_& m) {
     all["average"] = average;
     all["mixup"] = mixup;
     all["drop_last"] = drop_last;
+    all["buckets"] = buckets;
+    all["balanced"] = balanced;
     all["workers"] = workers;
     all["check_layers"] = check_layers;
     all["config"] = config;
@@ -458,7 +486,7 @@ void bind_train(nb::module_& m) {
   m.def(
       "_evaluate",
       [](nn::Module& model, const data::Dataset& dataset, nb::handle loss, nb::handle metrics, std::int64_t batch,
-         bool confusion, const std::string& precision, int workers, std::int64_t shards) {
+         bool confusion, const std::string& precision, int workers, std::int64_t shards, std::int64_t buckets) {
         EvaluateOptions options;
         options.loss = to_loss(loss);
         options.metrics = to_metrics(metrics);
@@ -467,11 +495,12 @@ void bind_train(nb::module_& m) {
         options.precision = parse_precision(precision);
         options.workers = workers;
         options.shards = shards;
+        options.buckets = buckets;
         const Score score = interruptible([&] { return evaluate(model, dataset, options); });
         return nb::make_tuple(values_of(score.values), score.confusion, score.seconds);
       },
       "model"_a, "dataset"_a, "loss"_a, "metrics"_a.none(), "batch"_a, "confusion"_a, "precision"_a, "workers"_a,
-      "shards"_a);
+      "shards"_a, "buckets"_a);
   m.def("_predict", [](nn::Module& model, const data::Dataset& dataset, std::int64_t batch,
                        const std::string& precision, int workers) {
     const PredictOptions options{batch, parse_precision(precision), workers};

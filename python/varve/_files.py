@@ -59,9 +59,11 @@ def log_mel(samples: Any, rate: int, *, window: int = 400, step: int = 160, mels
 
 
 def text_folder(
-    path: PathLike, *, words: int = 10000, length: int = 200, test_share: float = 0.1, vocabulary: Optional[Vocabulary] = None
-) -> Splits:
-    """Texts in folders named as their classes, path/class/*.txt, as the ids of their last `length` words.
+    path: PathLike, *, words: int = 10000, length: int = 200, test_share: float = 0.1, vocabulary: Optional[Vocabulary] = None,
+    lengths: bool = False
+) -> Splits:  # fmt: skip
+    """Texts in folders named as their classes, path/class/*.txt, as the ids of their last `length` words: padded with 0 on the
+    left, or, with lengths=True, each with its own length, and padding on the right.
 
     >>> import tempfile, pathlib
     >>> from varve import data
@@ -74,7 +76,7 @@ def text_folder(
     >>> texts.train.classes, texts.train.x[0], len(texts.train.vocabulary)
     (['bad', 'good'], (4,), 6)
     """
-    return _core._text_folder(str(path), words, length, test_share, vocabulary)
+    return _core._text_folder(str(path), words, length, test_share, vocabulary, lengths)
 
 
 def audio_folder(

@@ -331,6 +331,9 @@ class DataLoader:
     - workers: threads that read ahead; 0: the calling one. With `processes`, so many processes read the samples of a Python
       object: where its code is slow, threads would wait for each other. Order and values are the same.
     - prefetch: batches ready at most. - mixup: α; targets become probabilities. - shards: parts of a batch that mixup mixes within.
+    - buckets: of samples of different lengths, batches of similar ones, each padded to one of so many lengths. A batch of such
+      samples is (x, y, mask): `model(x, train, mask)`. Samples with weights have them as a last part.
+    - balanced: each class as often as any other. - sampling: how likely each sample is drawn, again and again.
     - stream: for an iterable without `__len__`: samples are taken as they come, in each epoch anew, and not shuffled.
 
     >>> import numpy
@@ -356,17 +359,21 @@ class DataLoader:
         shards: int = 0,
         rank: int = 0,
         ranks: int = 0,
+        buckets: int = 0,
+        balanced: bool = False,
+        sampling: Sequence[float] = (),
         stream: bool = False,
         **unknown: NoReturn,
     ) -> None:
         names = ("batch", "seed", "epoch", "shuffle", "drop_last", "workers", "processes", "prefetch", "mixup", "shards", "rank", "ranks")
-        unexpected("DataLoader", unknown, names + ("stream",))
+        unexpected("DataLoader", unknown, names + ("buckets", "balanced", "sampling", "stream"))
         if batch < 1:
             raise Error(f"DataLoader: expected a batch of 1 or more, got {batch}.")
         self.epoch = epoch
         self.batch, self.seed, self.shuffle, self.drop_last = batch, seed, shuffle, drop_last
         self.workers, self.processes, self.prefetch, self.mixup = workers, processes, prefetch, mixup
         self.shards, self.rank, self.ranks = shards, rank, ranks
+        self.buckets, self.balanced, self.sampling = buckets, balanced, list(sampling)
         self._stream = samples if stream else None
         self.dataset: Optional[Dataset] = None if stream else dataset(samples)
         if self.dataset is not None and processes:
@@ -378,7 +385,7 @@ class DataLoader:
         whole, rest = divmod(self.dataset.total, self.batch)
         return whole + (1 if rest and not self.drop_last else 0)
 
-    def __iter__(self) -> Iterator[Tuple[Tensor, Tensor]]:
+    def __iter__(self) -> Iterator[Tuple[Any, ...]]:
         epoch, self.epoch = self.epoch, self.epoch + 1
         if self.dataset is None:
             return self._streamed()
@@ -387,7 +394,7 @@ class DataLoader:
         return iter(
             _core._Batches(
                 self.dataset, self.batch, self.seed, epoch, 0, self.shuffle, self.drop_last, self.workers, self.prefetch,
-                self.mixup, self.shards, self.rank, self.ranks,
+                self.mixup, self.shards, self.rank, self.ranks, self.buckets, self.balanced, self.sampling,
             )  # fmt: skip
         )
 

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._layer_table import *  # what the library's table makes
 
-from ._core import Summary, SummaryRow, Tensor, Variable
+from ._core import Mask, Summary, SummaryRow, Tensor, Variable
 from ._layers import SPELLED as _SPELLED
 from ._layers import layer_classes
 from ._modules import Hook, Loaded, remember
@@ -65,11 +65,17 @@ class Module(_core.Module):
     >>> model.build(3)
     >>> list(model.state_dict())
     ['0.weight', '0.bias', '1.scale']
+
+    A mask of a batch with padding goes along the layers that forward calls. A class that has to see to it itself gives
+    forward a third parameter, `mask` (an `nn.Mask`, or None), and returns a tensor, or a tensor and its mask.
     """
 
     def __init__(self, learns_size: bool = False) -> None:
         super().__init__()
         object.__setattr__(self, "_registers", True)
+        code = getattr(type(self).forward, "__code__", None)
+        if code is not None and "mask" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            self._use_masks()
         if learns_size:
             self._learns_size()
 
@@ -106,6 +112,14 @@ class Module(_core.Module):
         if not isinstance(y, Tensor):
             raise TypeError(f"{type(self).__name__}.forward returned a {type(y).__name__}; expected a Tensor")
         return y
+
+    def _masked_forward(self, x: Tensor, mode: Any, mask: Optional[Mask]) -> Tuple[Tensor, Optional[Mask]]:
+        answer = self.forward(x, train=mode == _core.Mode.train, mask=mask)  # type: ignore[call-arg]
+        if not isinstance(answer, tuple):
+            answer = (answer, None)
+        if len(answer) != 2 or not isinstance(answer[0], Tensor):
+            raise TypeError(f"{type(self).__name__}.forward: expected a Tensor, or a Tensor and its mask")
+        return answer
 
     def _kind(self) -> str:
         return type(self).__name__
@@ -366,15 +380,15 @@ def TiedDense(embedding: _core.Module, bias: bool = False) -> _core.Module:
     return remember(_core._tied_dense(embedding, bias), TiedDense, embedding, bias)
 
 
-def attend(attention: _core.Module, query: Any, memory: Any, train: bool = False) -> Tensor:
-    """What an `nn.MultiHeadAttention` gives for a query, with keys and values from `memory`.
+def attend(attention: _core.Module, query: Any, memory: Any, train: bool = False, mask: Optional[Mask] = None) -> Tensor:
+    """What an `nn.MultiHeadAttention` gives for a query, with keys and values from `memory`; mask: of the memory's steps.
 
     >>> import varve as vv
     >>> from varve import nn
     >>> nn.attend(nn.MultiHeadAttention(2), vv.ones((1, 3, 4)), vv.ones((1, 5, 4))).shape
     (1, 3, 4)
     """
-    return attention._attend(query, memory, train)
+    return attention._attend(query, memory, train, mask)
 
 
 class watch:
@@ -497,7 +511,7 @@ _made = layer_classes(globals())
 globals().update(_made)
 _layers = list(_made)
 __all__ = [
-    "Branches", "Hook", "Lambda", "Loaded", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
+    "Branches", "Hook", "Lambda", "Loaded", "Mask", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
     "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "place_evenly", "precision", "split_layers",
     "sync_batch_norm",
     "watch", *_layers,

@@ -18,7 +18,7 @@ from . import _core
 from ._core import (
     Callback, Config, Error, History, Loss, Metric, NamedOptions, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel,
     area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, loss_by_name, make_network, metric_by_name,
-    network_input, smoothed_cross_entropy, tensorboard, top_k_accuracy,
+    network_input, balanced_class_weights, cross_entropy_with, smoothed_cross_entropy, tensorboard, top_k_accuracy,
 )  # fmt: skip
 from ._modules import in_python_words
 from ._runs import (
@@ -102,6 +102,9 @@ def fit(
     precision: str = "f32",
     mixup: float = 0.0,
     drop_last: bool = False,
+    buckets: int = 0,
+    balanced: bool = False,
+    sampling: Sequence[float] = (),
     workers: int = 1,
     processes: Union[bool, str] = False,
     check_layers: bool = False,
@@ -121,7 +124,7 @@ def fit(
       value(sums); unless given, what fits the loss. monitor: the value that decides which epoch was best
     - run: a folder for checkpoints, curves and a page; resume goes on from its last checkpoint, overwrite starts over
     - accumulate: batches whose gradients make one step; average: decay of an average of the weights; precision: f32, tf32 or
-      bf16; mixup: α. workers: threads that read ahead; with processes=True, processes (see `data.DataLoader`)
+      bf16; mixup: α; buckets, balanced, sampling: see `data.DataLoader`. workers: threads that read ahead; with processes=True, processes (see `data.DataLoader`)
     - check_layers names the layer that first gives a NaN. verbosity: auto, bar, lines, quiet; progress: a function of
       (line, kept) that gets the lines instead of standard error
     - parallel: a `distributed.Parallel`, how many ranks train it together, where that is not the standard way
@@ -141,7 +144,8 @@ def fit(
     options: Dict[str, Any] = dict(
         loss=loss, epochs=epochs, batch=batch, validation_share=validation_share, metrics=metrics, monitor=monitor, run=str(run),
         seed=seed, resume=resume, overwrite=overwrite, save_seconds=save_seconds, save_steps=save_steps, accumulate=accumulate,
-        average=average, precision=precision, mixup=mixup, drop_last=drop_last, workers=workers, check_layers=check_layers,
+        average=average, precision=precision, mixup=mixup, drop_last=drop_last, buckets=buckets, balanced=balanced,
+        sampling=list(sampling), workers=workers, check_layers=check_layers,
         callbacks=[as_callback(each) for each in callbacks], config=config,
     )  # fmt: skip
     if optimizer is not None:
@@ -220,8 +224,10 @@ def evaluate(
     workers: int = 1,
     processes: Union[bool, str] = False,
     shards: int = 0,
+    buckets: int = 0,
 ) -> Score:
-    """Loss and metrics of a model over a data set, or over arrays. `shards`: as in training (`distributed.Parallel`).
+    """Loss and metrics of a model over a data set, or over arrays. `shards`: as in training (`distributed.Parallel`); `buckets`:
+    see `data.DataLoader`.
 
     >>> import numpy
     >>> from varve import nn
@@ -231,7 +237,7 @@ def evaluate(
     (['accuracy', 'loss'], 6.0)
     """
     samples = _samples(x, y, workers, processes, loss)
-    values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers, shards)
+    values, counts, seconds = _core._evaluate(model, samples, loss, metrics, batch, confusion, precision, workers, shards, buckets)
     return Score(values, counts, samples.classes, seconds)
 
 
@@ -366,7 +372,7 @@ def _history_repr(self: History) -> str:
 __all__ = [
     "Callback", "Config", "FIT_OPTIONS", "History", "Loss", "Metric", "NamedOptions", "Prepared", "Progress", "RateFinder",
     "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "WorstSamples", "accuracy", "area_under_curve", "auc",
-    "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "cross_entropy", "csv_log",
+    "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "balanced_class_weights", "cross_entropy", "cross_entropy_with", "csv_log",
     "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
     "load_run", "loss_by_name", "lr_find", "mae", "make_network", "mean_absolute_error", "metric_by_name", "mse",
     "network_input", "new_run_folder", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",

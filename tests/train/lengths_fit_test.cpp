@@ -24,10 +24,9 @@ Texts texts(std::int64_t count, std::int64_t steps, std::int32_t padding) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t length = 1 + i % kSteps;
     int ones = 0, twos = 0;
-    for (std::int64_t t = 0; t < steps; ++t) {
+    for (std::int64_t t = 0; t < kSteps; ++t) {
       state = state * 1664525 + 1013904223;
       const auto word = static_cast<std::int32_t>(1 + (state >> 24) % 5);
-      if (t >= kSteps) continue;
       ones += t < length && word == 1, twos += t < length && word == 2;
       x.push_back(t < length ? word : padding);
       parity.push_back(t < length ? word % 2 : padding % 2);
