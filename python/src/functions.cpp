@@ -195,6 +195,28 @@ void bind_scopes(nb::module_& m) {
 
 // What an exception of Python inside a function does to the library is what its own errors do: it goes through.
 void bind_gradients(nb::module_& m) {
+  m.def(
+      "eval",
+      [](nb::handle tensors) {
+        const Tensors all = to_tensors(tensors, {"eval", "tensors", false});
+        unlocked([&] { eval(all); });
+      },
+      "tensors"_a, nb::sig("def eval(tensors: Sequence[TensorLike]) -> None"),
+      "Computes all of them at once: what they share is computed once.\n\n"
+      ">>> import varve as vv\n>>> a = vv.tensor([1.0, 2.0])\n>>> vv.eval([a + 1, a * 2])");
+  m.def(
+      "gradient_rows",
+      [](const Tensor& gradient) -> nb::object {
+        const std::optional<GradientRows> known = unlocked([&] { return gradient_rows(gradient); });
+        return known ? nb::object(nb::make_tuple(known->rows, known->values)) : nb::object(nb::none());
+      },
+      "gradient"_a, nb::sig("def gradient_rows(gradient: Tensor) -> tuple[Tensor, Tensor] | None"),
+      "The rows and values of a gradient that is zero elsewhere, that of a table of which embedding or gather read a "
+      "few; None where it is not known as such, or was computed already. A row may come several times: its values add "
+      "up.\n\n"
+      ">>> import varve as vv\n>>> table = vv.Variable(vv.zeros(9, 2))\n>>> ids = vv.tensor([4, 7])\n"
+      ">>> _, slopes = vv.value_and_grad(lambda: vv.embedding(table, ids).sum(), [table])\n"
+      ">>> vv.gradient_rows(slopes[0])[0].tolist()\n[4, 7]");
   m.def("_value_and_grads", [](const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs) {
     return unlocked([&] {
       detail::ValueAndGrads r = detail::value_and_grads(f, inputs);

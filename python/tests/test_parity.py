@@ -85,7 +85,7 @@ REASONS = {
     "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::Received": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
     "varve::data::share_of": "a DataLoader reads its rank's share", "varve::data::BatchShare": "a DataLoader reads its rank's share",
     "varve::data::batch_share": "a DataLoader reads its rank's share",
-    "varve::Updated": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,
+    "varve::Updated": _FLAT, "varve::GradientRows": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,
     "varve::Shape": "tuples", "varve::broadcast": "for shape rules in C++", "varve::normalize_axis": "for shape rules in C++",
     "varve::VmapOptions": "arguments of vmap", "varve::Randomness": _LITERAL, "varve::Jvp": _FLAT,
     "varve::JacobianMode": _LITERAL, "varve::Batching": _RULES, "varve::batch_leading": _RULES, "varve::batch_along_axis": _RULES,

@@ -20,7 +20,7 @@ class Schedule {
     kind_of_.resize(nodes);
     depth_.assign(nodes, 1);
     waits_.assign(nodes, 0);
-    users_.resize(nodes);
+    list_users();
     for (std::size_t n = 0; n < nodes; ++n) {
       link(n);
       kind_of_[n] = can_join(n) ? kind_number(n) : kAlone;
@@ -52,11 +52,24 @@ class Schedule {
   };
   static constexpr std::size_t kAlone = static_cast<std::size_t>(-1);  // in place of a kind: what cannot be joined
 
+  // The users of node n: users_[first_user_[n]] and on.
+  void list_users() {
+    first_user_.assign(graph_.nodes.size() + 1, 0);
+    for (const int input : graph_.inputs)
+      if (input >= 0) ++first_user_[static_cast<std::size_t>(input) + 1];
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) first_user_[n + 1] += first_user_[n];
+    users_.resize(first_user_.back());
+    std::vector<std::size_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (std::size_t i = graph_.first_input[n]; i < graph_.first_input[n + 1]; ++i)
+        if (const int input = graph_.inputs[i]; input >= 0)
+          users_[next[static_cast<std::size_t>(input)]++] = static_cast<int>(n);
+  }
+
   void link(std::size_t n) {
     for (std::size_t i = graph_.first_input[n]; i < graph_.first_input[n + 1]; ++i) {
       const int input = graph_.inputs[i];
       if (input < 0) continue;
-      users_[static_cast<std::size_t>(input)].push_back(static_cast<int>(n));
       ++waits_[n];
       depth_[n] = std::max(depth_[n], depth_[static_cast<std::size_t>(input)] + 1);
     }
@@ -64,8 +77,8 @@ class Schedule {
 
   bool can_join(std::size_t n) const {
     const ir::Node& node = *graph_.nodes[n];
-    if (graph_.inside[n] || !graph_.sums[n].empty() || is_row_or_reshape(node) || !node.op->pure || node.op->random ||
-        !node.regions.empty() || node.origin.rank != -1 || !can_batch(*node.op))
+    if (graph_.moves[n] || graph_.inside[n] || graph_.sums.count(static_cast<int>(n)) || !node.op->pure ||
+        node.op->random || !node.regions.empty() || node.origin.rank != -1 || !can_batch(*node.op))
       return false;
     std::size_t bytes = 0;
     for (const TensorType& type : node.types) bytes += type.bytes();
@@ -104,8 +117,8 @@ class Schedule {
       --kinds_[kind_of_[n]].left;
       kinds_[kind_of_[n]].depth -= depth_[n];
     }
-    for (const int user : users_[n])
-      if (--waits_[static_cast<std::size_t>(user)] == 0) ready(static_cast<std::size_t>(user));
+    for (std::size_t u = first_user_[n]; u < first_user_[n + 1]; ++u)
+      if (const auto user = static_cast<std::size_t>(users_[u]); --waits_[user] == 0) ready(user);
   }
 
   // Of the kinds that have calls ready, the one with the least average depth.
@@ -175,7 +188,8 @@ class Schedule {
   const Recorded& graph_;
   std::vector<std::size_t> kind_of_;
   std::vector<int> depth_, waits_;
-  std::vector<std::vector<int>> users_;
+  std::vector<std::size_t> first_user_;
+  std::vector<int> users_;
   std::vector<Kind> kinds_;
   std::unordered_map<ir::Fingerprint, std::size_t, ir::FingerprintHash> numbers_;
   std::vector<std::size_t> active_;  // kinds with calls that are ready

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -11,12 +12,20 @@ namespace varve {
 
 // The nodes between the values asked for and what is there already, with numbers for names.
 struct Recorded {
-  std::vector<ir::NodePtr> nodes;            // inputs before users
-  std::vector<int> inputs;                   // of all nodes: the node, or -1 where it is there already
-  std::vector<std::size_t> first_input;      // of each node, and the end
-  std::vector<std::vector<ir::Value>> sums;  // of a node that ends a chain of additions: all its terms
-  std::vector<bool> inside;                  // of such a chain: computed with its end
-  bool can_be_joined = true;                 // false: something in it has a meaning of its own
+  std::vector<ir::Node*> nodes;          // inputs before users; who asked holds them
+  std::vector<int> inputs;               // of all nodes: the node, or -1 where it is there already
+  std::vector<std::size_t> first_input;  // of each node, and the end
+  std::vector<bool> moves;               // is_row_or_reshape
+  std::vector<bool> inside;              // of a chain of additions: computed with the one that ends it
+  struct Term {
+    int node;  // or -1: there already
+    ir::Value value;
+  };
+  std::unordered_map<int, std::vector<Term>> sums;  // of those that end a chain: all its terms
+  bool can_be_joined = true;                        // false: something in it has a meaning of its own
+
+  int number(const ir::Value& asked) const;  // of the node of a value that was asked for, or -1
+  std::unordered_map<const ir::Node*, int> asked;
 };
 // A row of its input, or all of it in another shape: where an element lies is known, so nothing need be called.
 bool is_row_or_reshape(const ir::Node& node);

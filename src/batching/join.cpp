@@ -21,10 +21,10 @@ constexpr std::size_t kLeastNodes = 32;
 Joined counted(const Recorded& graph, const Agenda& calls) {
   Joined count;
   for (const std::vector<int>& call : calls) {
-    const ir::Node& first = *graph.nodes[static_cast<std::size_t>(call[0])];
-    if (is_row_or_reshape(first)) continue;
+    if (graph.moves[static_cast<std::size_t>(call[0])]) continue;
+    const auto sum = graph.sums.find(call[0]);
     ++count.calls;
-    count.nodes += std::max<std::size_t>(call.size(), graph.sums[static_cast<std::size_t>(call[0])].size());
+    count.nodes += sum == graph.sums.end() ? call.size() : sum->second.size();
   }
   return count;
 }
@@ -43,12 +43,7 @@ std::int64_t rounded_up(std::size_t calls) {
 
 class Joiner {
  public:
-  explicit Joiner(const Recorded& graph) : graph_(graph), places_(graph.nodes.size()) {
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-      const ir::Node& node = *graph.nodes[n];
-      numbers_.emplace(&node, n);
-    }
-  }
+  explicit Joiner(const Recorded& graph) : graph_(graph), places_(graph.nodes.size()) {}
 
   void run(const Agenda& calls) {
     look_up();
@@ -57,8 +52,8 @@ class Joiner {
       const ir::Node& node = *graph_.nodes[first];
       const ir::OriginScope origin(node.origin);
       if (!places_[first].empty()) continue;  // looked up already
-      if (!graph_.sums[first].empty())
-        places_[first] = {{sum(graph_.sums[first])}};
+      if (const auto terms = graph_.sums.find(call[0]); terms != graph_.sums.end())
+        places_[first] = {{sum(terms->second)}};
       else if (call.size() > 1)
         together(call);
       else
@@ -66,18 +61,22 @@ class Joiner {
     }
   }
 
-  Tensor value_of(const ir::Value& value) { return stacks_.alone(place(value), value.type()); }
+  Tensor value_of(const ir::Value& asked) { return stacks_.alone(place(graph_.number(asked), asked), asked.type()); }
 
  private:
-  Place place(const ir::Value& value) const {
-    const auto known = numbers_.find(value.node.get());
-    return known == numbers_.end() ? Place{Tensor(value)}
-                                   : places_[known->second][static_cast<std::size_t>(value.index)];
+  Place place(int node, const ir::Value& value) const {
+    if (node < 0) return {Tensor(value)};
+    return places_[static_cast<std::size_t>(node)][static_cast<std::size_t>(value.index)];
+  }
+
+  Place input_place(std::size_t n, std::size_t input) const {
+    return place(graph_.inputs[graph_.first_input[n] + input], graph_.nodes[n]->inputs[input]);
   }
 
   std::vector<Place> operand(const std::vector<int>& call, std::size_t input) const {
     std::vector<Place> places;
-    for (const int node : call) places.push_back(place(graph_.nodes[static_cast<std::size_t>(node)]->inputs[input]));
+    places.reserve(call.size());
+    for (const int node : call) places.push_back(input_place(static_cast<std::size_t>(node), input));
     return places;
   }
 
@@ -168,26 +167,27 @@ class Joiner {
     }
   }
 
-  Tensor sum(const std::vector<ir::Value>& terms) {
+  Tensor sum(const std::vector<Recorded::Term>& terms) {
     std::vector<Place> places;
-    for (const ir::Value& term : terms) places.push_back(place(term));
-    return varve::sum(stacks_.stacked(places, terms[0].type(), static_cast<std::int64_t>(places.size())),
+    for (const Recorded::Term& term : terms) places.push_back(place(term.node, term.value));
+    return varve::sum(stacks_.stacked(places, terms[0].value.type(), static_cast<std::int64_t>(places.size())),
                       {.axes = Axes{0}});
   }
 
   void by_itself(std::size_t n) {
-    const ir::NodePtr& node = graph_.nodes[n];
-    if (is_row_or_reshape(*node) && follow(n, *node)) return;
+    const ir::NodePtr node = graph_.nodes[n]->shared_from_this();
+    if (graph_.moves[n] && follow(n, *node)) return;
     if (node->is("concat") && of_rows(n, *node)) return;
     std::vector<ir::Value> inputs;
-    for (const ir::Value& input : node->inputs) inputs.push_back(value_of(input).value());
+    for (std::size_t i = 0; i < node->inputs.size(); ++i)
+      inputs.push_back(stacks_.alone(input_place(n, i), node->inputs[i].type()).value());
     const ir::NodePtr same = inputs == node->inputs ? node : ir::with_inputs(*node, std::move(inputs));
     for (int i = 0; i < static_cast<int>(node->types.size()); ++i) places_[n].push_back({Tensor(ir::Value{same, i})});
   }
 
   // A row of a row, or a row in another shape, is a row of the same elements.
   bool follow(std::size_t n, const ir::Node& node) {
-    const Place from = place(node.inputs[0]);
+    const Place from = input_place(n, 0);
     const Shape& shape = node.types[0].shape;
     if (shape.numel() == 0) return false;
     if (from.rows > 0 && (node.is("reshape") || shape.numel() * from.of.dim(0) != from.of.numel())) return false;
@@ -208,9 +208,9 @@ class Joiner {
     if (node.inputs.size() < kLeastParts) return false;
     const TensorType& type = node.inputs[0].type();
     std::vector<Place> places;
-    for (const ir::Value& input : node.inputs) {
-      places.push_back(place(input));
-      if (input.type() != type || places.back().row < 0 || places.back().rows > 0) return false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      places.push_back(input_place(n, i));
+      if (node.inputs[i].type() != type || places.back().row < 0 || places.back().rows > 0) return false;
     }
     const int axis = static_cast<int>(node.attrs.integer("axis"));
     const Tensor all = stacks_.stacked(places, type, static_cast<std::int64_t>(places.size()));
@@ -220,7 +220,6 @@ class Joiner {
   }
 
   const Recorded& graph_;
-  std::unordered_map<const ir::Node*, std::size_t> numbers_;
   std::vector<std::vector<Place>> places_;  // of each output of each node
   Stacks stacks_;
 };

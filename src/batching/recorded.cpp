@@ -5,7 +5,7 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t kLeastTerms = 4;  // of a sum that is computed at once
+constexpr int kLeastTerms = 4;  // of a sum that is computed at once
 
 const OpRecord& identity_record() {
   static const OpRecord& record = *[] {
@@ -23,8 +23,9 @@ class Recorder {
     for (const ir::Value& value : asked) visit(value.node);
     graph_.first_input.push_back(graph_.inputs.size());
     graph_.inside.assign(graph_.nodes.size(), false);
-    graph_.sums.resize(graph_.nodes.size());
-    find_sums(asked);
+    for (const ir::Value& value : asked)
+      graph_.asked.emplace(value.node.get(), visit_.met(*value.node) ? value.node->place : -1);
+    find_sums();
     return std::move(graph_);
   }
 
@@ -36,16 +37,16 @@ class Recorder {
 
   void visit(const ir::NodePtr& root) {
     if (visit_.met(*root) || is_there(*root)) return;
-    std::vector<std::pair<ir::NodePtr, std::size_t>> stack;
-    const auto open = [&](const ir::NodePtr& node) {
+    std::vector<std::pair<ir::Node*, std::size_t>> stack;
+    const auto open = [&](ir::Node* node) {
       visit_.meet(*node, -1);
       stack.push_back({node, 0});
     };
-    open(root);
+    open(root.get());
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
       if (next < node->inputs.size()) {
-        const ir::NodePtr& input = node->inputs[next++].node;
+        ir::Node* const input = node->inputs[next++].node.get();
         if (!visit_.met(*input) && !is_there(*input)) open(input);
         continue;
       }
@@ -54,13 +55,14 @@ class Recorder {
     }
   }
 
-  void close(const ir::NodePtr& node) {
+  void close(ir::Node* node) {
     if (node->extension) graph_.can_be_joined = false;
     visit_.meet(*node, static_cast<int>(graph_.nodes.size()));
     graph_.first_input.push_back(graph_.inputs.size());
     for (const ir::Value& input : node->inputs)
       graph_.inputs.push_back(visit_.met(*input.node) ? input.node->place : -1);
     graph_.nodes.push_back(node);
+    graph_.moves.push_back(is_row_or_reshape(*node));
   }
 
   static bool is_plain_sum(const ir::Node& node) {
@@ -69,38 +71,57 @@ class Recorder {
   }
 
   // A chain a + b + c + …, each sum read by the next alone, is one sum of many terms.
-  void find_sums(const std::vector<ir::Value>& asked) {
-    std::vector<int> readers(graph_.nodes.size(), 0);
+  void find_sums() {
+    std::vector<int> readers(graph_.nodes.size(), 0), terms(graph_.nodes.size(), 0);
     for (const int input : graph_.inputs)
       if (input >= 0) ++readers[static_cast<std::size_t>(input)];
-    for (const ir::Value& value : asked)
-      if (visit_.met(*value.node)) readers[static_cast<std::size_t>(value.node->place)] += 2;
-    std::vector<std::vector<ir::Value>> terms(graph_.nodes.size());
+    for (const auto& [node, number] : graph_.asked)
+      if (number >= 0) readers[static_cast<std::size_t>(number)] += 2;
+    const auto is_inner = [&](int input) {
+      const auto from = static_cast<std::size_t>(input);
+      return input >= 0 && readers[from] == 1 && terms[from] > 0;
+    };
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const ir::Node& node = *graph_.nodes[n];
-      if (!is_plain_sum(node)) continue;
+      if (!is_plain_sum(*graph_.nodes[n])) continue;
       for (std::size_t i = 0; i < 2; ++i) {
         const int input = graph_.inputs[graph_.first_input[n] + i];
-        const auto from = static_cast<std::size_t>(input);
-        if (input >= 0 && readers[from] == 1 && !terms[from].empty()) {
-          terms[n].insert(terms[n].end(), terms[from].begin(), terms[from].end());
-          terms[from].clear();
-          chains_.push_back({from, n});
-        } else {
-          terms[n].push_back(node.inputs[i]);
-        }
+        terms[n] += is_inner(input) ? terms[static_cast<std::size_t>(input)] : 1;
       }
     }
-    for (std::size_t n = 0; n < terms.size(); ++n)
-      if (terms[n].size() >= kLeastTerms) graph_.sums[n] = std::move(terms[n]);
-    for (auto link = chains_.rbegin(); link != chains_.rend(); ++link)
-      graph_.inside[link->first] = !graph_.sums[link->second].empty() || graph_.inside[link->second];
+    std::vector<bool> is_read(graph_.nodes.size(), false);  // by a sum that it is part of
+    for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
+      if (!terms[n]) continue;
+      for (std::size_t i = 0; i < 2; ++i)
+        if (const int input = graph_.inputs[graph_.first_input[n] + i]; is_inner(input))
+          is_read[static_cast<std::size_t>(input)] = true;
+      if (!is_read[n] && terms[n] >= kLeastTerms) add_terms(n, is_inner);
+    }
+  }
+
+  template <class IsInner>
+  void add_terms(std::size_t end, const IsInner& is_inner) {
+    std::vector<Recorded::Term>& terms = graph_.sums[static_cast<int>(end)];
+    std::vector<Recorded::Term> open;
+    const auto open_inputs = [&](std::size_t n) {
+      for (const std::size_t i : {1, 0})  // the first is looked at first
+        open.push_back({graph_.inputs[graph_.first_input[n] + i], graph_.nodes[n]->inputs[i]});
+    };
+    open_inputs(end);
+    while (!open.empty()) {
+      const Recorded::Term term = std::move(open.back());
+      open.pop_back();
+      if (is_inner(term.node)) {
+        graph_.inside[static_cast<std::size_t>(term.node)] = true;
+        open_inputs(static_cast<std::size_t>(term.node));
+      } else {
+        terms.push_back(term);
+      }
+    }
   }
 
   const std::unordered_set<const ir::Node*>& apart_;
   Recorded graph_;
   ir::Visit visit_;
-  std::vector<std::pair<std::size_t, std::size_t>> chains_;  // a sum inside, and the one that reads it
 };
 
 }  // namespace
@@ -116,6 +137,8 @@ bool is_row_or_reshape(const ir::Node& node) {
       return false;
   return true;
 }
+
+int Recorded::number(const ir::Value& value) const { return asked.at(value.node.get()); }
 
 bool is_literal(const ir::Value& value) {
   const ir::Node& node = *value.node;
