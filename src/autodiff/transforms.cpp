@@ -2,10 +2,7 @@
 // forward: jvp(f, x, v) = ∂/∂u ⟨vjp(f, x)(u), v⟩, whatever u is. Where nobody reads u's values they are not computed.
 #include "varve/transforms.h"
 
-#include <mutex>
-
 #include "base/text.h"
-#include "ir/graph.h"
 #include "ops/batching.h"
 #include "tensor/trace.h"
 
@@ -133,7 +130,6 @@ std::int64_t elements(const std::vector<Tensor>& tensors) {
 Jvp jvp(const detail::TensorFn& f, const std::vector<Tensor>& inputs, const std::vector<Tensor>& tangents) {
   check_like("jvp", "tangent", inputs, tangents);
   const GradientScope scope({});
-  const std::lock_guard lock(ir::graph_mutex());
   const Linearized line(f, inputs);
   return {line.outputs, line.push(tangents)};
 }

@@ -150,6 +150,14 @@ TEST_P(Transforms, EachExampleDrawsItsOwnNumbersUnlessAsked) {
             vmap(dropped)(ones_in).to_vector<float>());
 }
 
+TEST_P(Transforms, AnIndexOutOfRangeIsNoRowOfAnotherExample) {
+  const Tensor tables = tensor({{{1.f}, {2.f}}, {{3.f}, {4.f}}});
+  const auto row = [](const Tensor& table, const Tensor& index) { return gather(table, index); };
+  EXPECT_EQ(vmap(row)(tables, tensor<std::int64_t>({1, 0})).to_vector<float>(), (Numbers{2, 3}));
+  for (const std::int64_t wrong : {2, -1})
+    EXPECT_PRED2(contains, why([&] { vmap(row)(tables, tensor<std::int64_t>({wrong, 0})).eval(); }), "out of range");
+}
+
 TEST_P(Transforms, EmptyBatches) {
   const auto f = [](const Tensor& x) { return sum(exp(x)); };
   EXPECT_EQ(vmap(f)(zeros({0, 3})).shape(), Shape{0});
