@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "varve/batching.h"
 #include "varve/compile.h"
 #include "varve/tensor.h"
+#include "varve/tensors.h"
 
 namespace varve {
 
@@ -44,6 +46,10 @@ std::vector<Tensor> vmap(const TensorFn& f, const std::vector<Tensor>& inputs, c
 template <class Visit>
 void each_tensor(Tensor& t, const Visit& visit) {
   visit(t);
+}
+template <class Visit>
+void each_tensor(Tensors& fields, const Visit& visit) {
+  for (std::size_t i = 0; i < fields.size(); ++i) visit(fields[i]);
 }
 template <class T, class Visit>
 void each_tensor(std::vector<T>& list, const Visit& visit);

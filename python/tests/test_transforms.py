@@ -16,6 +16,7 @@ def test_vmap_of_nests_and_axes():
     np.testing.assert_array_equal(swapped.numpy(), np.array(ROWS) * 2)
     assert total.tolist() == [9.0, 12.0]
     assert vv.vmap(lambda row, *, by: row * by)(x, by=vv.tensor([1.0, 10.0, 100.0])).tolist()[2] == [500.0, 600.0]
+    assert vv.vmap(lambda row, *, by: row * by)(x, by=2.0).tolist()[0] == [2.0, 4.0]
 
 
 def test_gradients_of_each_example():
@@ -89,6 +90,10 @@ def test_wrong_calls_are_named():
         vv.vmap(lambda a: a, randomness="some")
     with pytest.raises(ValueError, match="out_axes is 3"):
         vv.vmap(lambda a: a, out_axes=3)(x)
+    with pytest.raises(TypeError, match="in_axes is 'first'"):
+        vv.vmap(lambda a: a, in_axes="first")(x)
+    with pytest.raises(TypeError, match="primals must be a tuple"):
+        vv.jvp(lambda a: a, x, x)
     with pytest.raises(TypeError, match="another structure"):
         vv.jvp(lambda a: a, (x,), ({"a": x},))
     with pytest.raises(ValueError, match="mode"):

@@ -23,6 +23,8 @@ def _axis_of_each(axes: Any, parts: Sequence[Any], what: str) -> List[Axis]:
     """One axis for each part: the same for all, or a list of them."""
     if axes is None or isinstance(axes, int):
         return [axes] * len(parts)
+    if not isinstance(axes, (list, tuple)) or not all(each is None or isinstance(each, int) for each in axes):
+        raise TypeError(f"vmap: {what} is {axes!r}; expected an axis, None, or a list of them")
     given = list(axes)
     if len(given) != len(parts):
         raise ValueError(f"vmap: {what} names {len(given)} axes for {len(parts)}: one for each, or one for all")
@@ -39,7 +41,7 @@ def vmap(
     """The function for a batch of examples: it sees one, without the axis it is mapped over, and results are stacked.
 
     `in_axes` names the axis of examples of each positional argument, or of all of them; None shares an argument among the
-    examples. A nest has one axis for all its tensors; keyword arguments have the first. `out_axes` does the same for
+    examples. A nest has one axis for all its tensors. Keyword arguments have the first; numbers among them are shared. `out_axes` does the same for
     results. Random numbers are each example's own, or with `randomness="same"` those that a single call would draw.
 
     >>> x = vv.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -60,7 +62,7 @@ def vmap(
         for part, axis in zip(args, _axis_of_each(in_axes, args, "in_axes")):
             axes += [axis] * len(flatten(part)[0])
         leaves, structure = flatten((args, options))
-        axes += [0] * (len(leaves) - len(axes))
+        axes += [0 if leaf.ndim else None for leaf in leaves[len(axes) :]]
         flat = _Flat(function, structure)
         results = _core._vmap(flat, leaves, axes, randomness == "different")
         if isinstance(out_axes, int):
@@ -103,6 +105,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     (10.0, 25.0)
     """
     _callable(function, "jvp")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"jvp: {what} must be a tuple with one for each argument, got a {type(given).__name__}")
     args, moves = tuple(primals), tuple(tangents)
     if len(args) != len(moves):
         raise ValueError(f"jvp: {len(args)} arguments but {len(moves)} tangents")

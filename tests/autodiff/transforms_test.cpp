@@ -57,6 +57,15 @@ TEST_P(Transforms, VmapKeepsWhateverAFunctionReturns) {
   auto out = vmap(f)(rows());
   EXPECT_EQ(out["a"][1].to_vector<float>(), (Numbers{2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(out["shared"][0].shape(), (Shape{3, 2}));
+  const Tensors fields = vmap([](const Tensor& x) { return Tensors{{"x", x}, {"sum", sum(x)}}; })(rows());
+  EXPECT_EQ(fields["sum"].to_vector<float>(), (Numbers{3, 7, 11}));
+}
+
+TEST_P(Transforms, VmapOfAFunctionOfAList) {
+  const auto f = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * in[1], in[1]}; };
+  const std::vector<Tensor> out = vmap(f, {.in_axes = {0, std::nullopt}})({rows(), tensor({1.f, 10.f})});
+  EXPECT_EQ(out[0].to_vector<float>(), (Numbers{1, 20, 3, 40, 5, 60}));
+  EXPECT_EQ(out[1].shape(), (Shape{3, 2}));
 }
 
 TEST_P(Transforms, VmapNests) {
