@@ -100,5 +100,5 @@ def test_wrong_calls_are_named():
         vv.jacobian(lambda a: a, mode="sideways")
     with pytest.raises(ValueError, match="scalar"):
         vv.hessian(lambda a: a)(x)
-    with pytest.raises(ValueError, match="function returned a str|expected a function|cannot"):
+    with pytest.raises(ValueError, match="while the function was mapped"):
         vv.vmap(lambda a: a.numpy())(x)
