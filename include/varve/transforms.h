@@ -2,9 +2,9 @@
 // recorded like everything else: they compose with each other, with gradients and with compile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -14,9 +14,8 @@
 
 #include "varve/autodiff.h"
 #include "varve/batching.h"
-#include "varve/compile.h"
 #include "varve/tensor.h"
-#include "varve/tensors.h"
+#include "varve/tree.h"
 
 namespace varve {
 
@@ -42,104 +41,39 @@ enum class JacobianMode : std::uint8_t { automatic, reverse, forward };
 namespace detail {
 std::vector<Tensor> vmap(const TensorFn& f, const std::vector<Tensor>& inputs, const VmapOptions& options);
 
-// The tensors of a result, whatever it is made of, in their order.
-template <class Visit>
-void each_tensor(Tensor& t, const Visit& visit) {
-  visit(t);
-}
-template <class Visit>
-void each_tensor(Tensors& fields, const Visit& visit) {
-  for (std::size_t i = 0; i < fields.size(); ++i) visit(fields[i]);
-}
-template <class T, class Visit>
-void each_tensor(std::vector<T>& list, const Visit& visit);
-template <class K, class T, class Visit>
-void each_tensor(std::map<K, T>& entries, const Visit& visit);
-template <class A, class B, class Visit>
-void each_tensor(std::pair<A, B>& both, const Visit& visit);
-template <class... T, class Visit>
-void each_tensor(std::tuple<T...>& all, const Visit& visit);
-
-template <class T, class Visit>
-void each_tensor(std::vector<T>& list, const Visit& visit) {
-  for (T& entry : list) each_tensor(entry, visit);
-}
-template <class K, class T, class Visit>
-void each_tensor(std::map<K, T>& entries, const Visit& visit) {
-  for (auto& entry : entries) each_tensor(entry.second, visit);
-}
-template <class A, class B, class Visit>
-void each_tensor(std::pair<A, B>& both, const Visit& visit) {
-  each_tensor(both.first, visit);
-  each_tensor(both.second, visit);
-}
-template <class... T, class Visit>
-void each_tensor(std::tuple<T...>& all, const Visit& visit) {
-  std::apply([&](auto&... entry) { (each_tensor(entry, visit), ...); }, all);
-}
-
-template <class F, class... A>
-auto call_mapped(F& f, const VmapOptions& options, const A&... args) {
-  using R = std::decay_t<std::invoke_result_t<F&, const A&...>>;
-  std::optional<R> result;
-  const std::vector<Tensor> mapped = vmap(
-      [&](const std::vector<Tensor>& in) {
-        [&]<std::size_t... I>(std::index_sequence<I...>) { result.emplace(f(in[I]...)); }
-        (std::index_sequence_for<A...>());
-        std::vector<Tensor> leaves;
-        each_tensor(*result, [&](Tensor& t) { leaves.push_back(t); });
-        return leaves;
-      },
-      {args...}, options);
-  std::size_t next = 0;
-  each_tensor(*result, [&](Tensor& t) { t = mapped[next++]; });
-  return std::move(*result);
-}
-
-template <std::size_t>
-using TensorAt = Tensor;
-
-// How many tensors a function takes, where its type says so: not of a generic lambda.
-template <class F>
-concept OneSignature = std::is_pointer_v<F> || requires {
-  &F::operator();
-};
-template <class F>
-struct Arity {};
-template <OneSignature F>
-struct Arity<F> : std::integral_constant<std::size_t, Signature<F>::arity> {};
-template <class R, std::size_t N>
-struct Arity<Compiled<R, N>> : std::integral_constant<std::size_t, N> {};
-
-template <class F>
-concept OfList = !std::is_invocable_v<F&, const Tensor&> &&
-                 std::is_invocable_r_v<std::vector<Tensor>, F&, const std::vector<Tensor>&>;
+// The axis of each tensor, from that of each argument and how many tensors it holds.
+std::vector<std::optional<std::int64_t>> axes_of_tensors(const VmapOptions& options,
+                                                         const std::vector<std::size_t>& counts);
 }  // namespace detail
 
 // f for a batch of examples: f sees one example, without the axis that its arguments are mapped over, and what it
-// returns is stacked. f is called once; its operators work on all examples at a time. The result takes as many tensors
-// as f; whatever f returns (a tensor, or a pair, tuple, vector or map of them) it returns. An operator that has no
-// batching rule is an Error that names it; so is assigning a variable a value that differs from example to example.
+// returns is stacked. f is called once; its operators work on all examples at a time. Arguments and results are
+// tensors, or vectors, tuples and maps of them. An operator that has no batching rule is an Error that names it; so is
+// assigning a variable a value that differs from example to example.
 template <class F>
 auto vmap(F f, VmapOptions options = {}) {
-  const auto held = std::make_shared<F>(std::move(f));
-  if constexpr (detail::OfList<F>) {
-    return [held, options = std::move(options)](const std::vector<Tensor>& inputs) {
-      return detail::vmap([&](const std::vector<Tensor>& in) { return std::vector<Tensor>((*held)(in)); }, inputs,
-                          options);
-    };
-  } else if constexpr (requires { detail::Arity<F>::value; }) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return [held, options = std::move(options)](const detail::TensorAt<I>&... args) {
-        return detail::call_mapped(*held, options, args...);
-      };
-    }
-    (std::make_index_sequence<detail::Arity<F>::value>());
-  } else {
-    return [held, options = std::move(options)](const auto&... args) {
-      return detail::call_mapped(*held, options, static_cast<Tensor>(args)...);
-    };
-  }
+  return
+      [ held = std::make_shared<F>(std::move(f)), options = std::move(options) ]<class... A>(const A&... args) requires(
+          sizeof...(A) > 0 && (detail::is_tree<A> && ...) && std::is_invocable_v<F&, detail::Made<A>&...>) {
+    using Result = std::decay_t<std::invoke_result_t<F&, detail::Made<A>&...>>;
+    const auto given = std::tie(args...);
+    std::vector<Tensor> inputs;
+    (detail::Tree<A>::list(args, inputs), ...);
+    VmapOptions flat = options;
+    flat.in_axes = detail::axes_of_tensors(options, {detail::listed(args).size()...});
+    std::optional<Result> one;  // the result of one example: what it is made of
+    const std::vector<Tensor> all = detail::vmap(
+        [&](const std::vector<Tensor>& in) {
+          const Tensor* next = in.data();
+          auto example = std::apply(
+              [&](const A&... like) { return std::tuple<detail::Made<A>...>{detail::Tree<A>::make(like, next)...}; },
+              given);
+          one.emplace(std::apply([&](auto&... each) { return (*held)(each...); }, example));
+          return detail::listed(*one);
+        },
+        inputs, flat);
+    return detail::made_like(*one, all);
+  };
 }
 
 // Derivatives along tangents, one for each input; an undefined tangent: that input does not move.

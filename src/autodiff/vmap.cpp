@@ -64,6 +64,16 @@ std::vector<Tensor> with_out_axes(std::vector<Tensor> results, const std::vector
 
 }  // namespace
 
+InAxes axes_of_tensors(const VmapOptions& options, const std::vector<std::size_t>& counts) {
+  if (options.in_axes.empty()) return {};
+  if (options.in_axes.size() != counts.size())
+    throw Error(
+        cat("vmap: in_axes names ", options.in_axes.size(), " axes for ", counts.size(), " arguments: one for each."));
+  InAxes axes;
+  for (std::size_t i = 0; i < counts.size(); ++i) axes.insert(axes.end(), counts[i], options.in_axes[i]);
+  return axes;
+}
+
 std::vector<Tensor> vmap(const TensorFn& f, const std::vector<Tensor>& inputs, const VmapOptions& options) {
   const InAxes axes = axes_of_inputs(inputs, options);
   const std::int64_t size = number_of_examples(inputs, axes);

@@ -61,11 +61,16 @@ TEST_P(Transforms, VmapKeepsWhateverAFunctionReturns) {
   EXPECT_EQ(fields["sum"].to_vector<float>(), (Numbers{3, 7, 11}));
 }
 
-TEST_P(Transforms, VmapOfAFunctionOfAList) {
-  const auto f = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * in[1], in[1]}; };
-  const std::vector<Tensor> out = vmap(f, {.in_axes = {0, std::nullopt}})({rows(), tensor({1.f, 10.f})});
-  EXPECT_EQ(out[0].to_vector<float>(), (Numbers{1, 20, 3, 40, 5, 60}));
+TEST_P(Transforms, VmapOverVectorsAndMapsOfTensors) {
+  const auto f = [](const std::vector<Tensor>& in, const std::map<std::string, Tensor>& shared) {
+    return std::vector<Tensor>{in[0] * in[1], shared.at("w")};
+  };
+  const std::map<std::string, Tensor> shared{{"w", tensor({1.f, 10.f})}};
+  const auto out = vmap(f, {.in_axes = {0, std::nullopt}})(std::vector<Tensor>{rows(), rows()}, shared);
+  EXPECT_EQ(out[0].to_vector<float>(), (Numbers{1, 4, 9, 16, 25, 36}));
   EXPECT_EQ(out[1].shape(), (Shape{3, 2}));
+  const auto slopes = vmap(grad([](const Tensor& a, const Tensor& b) { return sum(a * b); }))(rows(), rows() * 2);
+  EXPECT_EQ(std::get<0>(slopes).to_vector<float>(), (rows() * 2).to_vector<float>());
 }
 
 TEST_P(Transforms, VmapNests) {
