@@ -39,6 +39,7 @@ std::vector<Sample> shape_samples() {
       {{gather(x, hole({3}, i64)), scatter_add(x, hole({3}, i64), hole({3, 6})), embedding(x, hole({3}, i64))}, {x}},
       {{take_along_axis(x, i, 1), put_along_axis_add(x, i, y, 1)}, {x, y}},
       {{scatter(x, hole({3}, i64), hole({3, 6})), put_along_axis(x, i, y, 1)}, {x, y}},
+      {{cumprod(x), cummax(x).first, cummin(x).first}, {x}},
       {{one_hot(hole({4}, i64), 5), cast(x, f64), identity(x), stop_gradient(x), check_finite(x, "x"), zeros({3}),
         arange(3), eye(3)}},
       {barrier({x, y}), {x, y}},

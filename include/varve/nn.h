@@ -6,3 +6,4 @@
 #include "varve/nn/layers.h"
 #include "varve/nn/module.h"
 #include "varve/nn/text.h"
+#include "varve/nn/volume.h"

@@ -51,6 +51,12 @@ Variable& operator-=(Variable& a, const Operand& b);
 Variable& operator*=(Variable& a, const Operand& b);
 Variable& operator/=(Variable& a, const Operand& b);
 
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> posinf = {}, neginf = {};  // the type's largest and smallest number unless given
+};
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& = {});
+
 Tensor cast(const Tensor& x, DType dtype);
 Tensor identity(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);
@@ -107,6 +113,9 @@ Tensor norm(const Tensor& x, const NormOptions& = {});
 Tensor argmax(const Tensor& x, std::int64_t axis = -1, bool keep = false);  // i64; the first of equals
 Tensor argmin(const Tensor& x, std::int64_t axis = -1, bool keep = false);
 Tensor cumsum(const Tensor& x, std::int64_t axis = -1);
+Tensor cumprod(const Tensor& x, std::int64_t axis = -1);
+std::pair<Tensor, Tensor> cummax(const Tensor& x, std::int64_t axis = -1);  // values, i64 indices; the last of equals
+std::pair<Tensor, Tensor> cummin(const Tensor& x, std::int64_t axis = -1);
 Tensor sort(const Tensor& x, std::int64_t axis = -1, bool descending = false);  // stable; NaN last
 Tensor argsort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
 std::pair<Tensor, Tensor> top_k(const Tensor& x, std::int64_t k,
@@ -131,6 +140,7 @@ Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis = 0);
 Tensor flip(const Tensor& x, const Axes& axes);
+Tensor roll(const Tensor& x, const Axes& shifts, const Axes& axes);  // what leaves at one end comes in at the other
 Tensor tile(const Tensor& x, const Axes& repeats);
 Tensor repeat(const Tensor& x, std::int64_t times, std::int64_t axis);
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
@@ -157,6 +167,12 @@ Tensor einsum(const std::string& equation, const Tensor& first, const T&... rest
   return einsum(equation, std::vector<Tensor>{first, rest...});
 }
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});  // x [.., I] · w [I, O] + bias [O]
+Tensor kron(const Tensor& a, const Tensor& b);                             // each element of a times all of b
+struct CdistOptions {
+  double p = 2;        // 1, 2 or infinity
+  bool exact = false;  // by differences, also where p is 2: more memory, and no cancellation between close points
+};
+Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& = {});  // [.., M, D], [.., N, D] -> [.., M, N]
 
 // ---- convolution, channels last (src/ops/conv.cpp)
 struct Padding {
@@ -230,7 +246,15 @@ struct AttentionOptions {
   bool causal = false;
   std::optional<double> scale = {};  // 1/√D unless given
 };
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& = {});  // [.., T, D]
+// q, k, v [.., T, D]. Of [.., heads, T, D], k and v may have fewer heads: each then serves a run of q's heads.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& = {});
+struct RopeOptions {
+  Tensor positions = {};      // of the steps, integers or not; broadcasts to [.., T]; 0, 1, … unless given
+  double base = 10000;        // wavelengths grow from 2π to 2π · base
+  std::int64_t features = 0;  // how many are turned, an even number; 0: all
+  bool interleaved = false;   // pairs are neighbours (2i, 2i + 1), not halves (i, i + D/2)
+};
+Tensor rope(const Tensor& x, const RopeOptions& = {});  // rotary embedding of x [.., T, D]
 
 // ---- recurrence (src/ops/recurrent.cpp)
 // Carries go round; each x (leading axis: time) is given a step at a time; what the body returns besides the carries is

@@ -21,4 +21,5 @@
 #include "varve/train/run.h"
 #include "varve/transforms.h"
 #include "varve/version.h"
+#include "varve/vision.h"
 #include "varve/zoo.h"

@@ -228,9 +228,7 @@ const OpDef attention_op = define(OpRecord{
     .batching = batch_attention,
 });
 
-}  // namespace
-
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const DType dtype = promote(promote(q.dtype(), k.dtype()), v.dtype());
   std::vector<Tensor> inputs{q.to(dtype), k.to(dtype), v.to(dtype)};
   if (options.mask.defined()) inputs.push_back(options.mask);
@@ -238,6 +236,71 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   return attention_op.call(inputs, {{"causal", options.causal},
                                     {"heads_inside", false},
                                     {"scale", options.scale.value_or(1 / std::sqrt(depth))}})[0];
+}
+
+// Heads of k and v that several heads of q share, and how many do; 1 where heads broadcast as they are.
+std::int64_t sharing_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank()) return 1;
+  const std::int64_t heads = q.dim(-3), shared = k.dim(-3);
+  if (shared == heads || shared < 1 || v.dim(-3) != shared) return 1;
+  if (heads % shared != 0)
+    throw Error(cat("attention: ", heads, " heads of q ", q.shape(), " cannot share ", shared, " of k ", k.shape(),
+                    ": the one must be a multiple of the other."));
+  return heads / shared;
+}
+
+// x's axis -3 in two: [.., heads / group, group, T, D]
+Tensor in_groups(const Tensor& x, std::int64_t group) {
+  std::vector<std::int64_t> sizes = x.shape().vec();
+  sizes[sizes.size() - 3] /= group;
+  sizes.insert(sizes.end() - 2, group);
+  return reshape(x, Shape(std::move(sizes)));
+}
+
+// And back.
+Tensor joined_heads(const Tensor& x) {
+  std::vector<std::int64_t> sizes = x.shape().vec();
+  sizes[sizes.size() - 4] *= sizes[sizes.size() - 3];
+  sizes.erase(sizes.end() - 3);
+  return reshape(x, Shape(std::move(sizes)));
+}
+
+Tensor mask_in_groups(const Tensor& mask, std::int64_t heads, std::int64_t group) {
+  if (mask.rank() < 3) return mask;
+  return mask.dim(-3) == heads ? in_groups(mask, group) : expand_dims(mask, -3);
+}
+
+// Keys and values are not copied for the heads that share them. Without a mask the queries of a group are a longer
+// sequence; where they may see earlier keys only, each head of the group has a call of its own.
+Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                         std::int64_t group) {
+  const Tensor groups = in_groups(q, group);  // [.., shared, group, T, D]
+  if (options.mask.defined()) {
+    AttentionOptions own = options;
+    own.mask = mask_in_groups(options.mask, q.dim(-3), group);
+    return joined_heads(plain_attention(groups, expand_dims(k, -3), expand_dims(v, -3), own));
+  }
+  if (!options.causal) {
+    const auto with = [](Shape shape, std::int64_t heads, std::int64_t steps) {
+      shape[shape.rank() - 3] = heads;
+      shape[shape.rank() - 2] = steps;
+      return shape;
+    };
+    const Tensor longer = reshape(q, with(q.shape(), k.dim(-3), group * q.dim(-2)));
+    const Tensor y = plain_attention(longer, k, v, options);
+    return reshape(y, with(y.shape(), q.dim(-3), q.dim(-2)));
+  }
+  std::vector<Tensor> heads;
+  for (const Tensor& head : split(groups, group, -3))
+    heads.push_back(plain_attention(squeeze(head, {-3}), k, v, options));
+  return joined_heads(stack(heads, -3));
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  if (const std::int64_t group = sharing_heads(q, k, v); group > 1) return grouped_attention(q, k, v, options, group);
+  return plain_attention(q, k, v, options);
 }
 
 std::vector<const OpRecord*> attention_ops() { return {&attention_op.record(), &attention_grad_op.record()}; }

@@ -15,6 +15,7 @@ std::vector<const OpRecord*> cast_ops();   // arithmetic, that leaves values as 
 std::vector<const OpRecord*> activation_ops();
 std::vector<const OpRecord*> softmax_ops();  // activations along an axis
 std::vector<const OpRecord*> reduce_ops();
+std::vector<const OpRecord*> cumulative_ops();
 std::vector<const OpRecord*> shape_ops();
 std::vector<const OpRecord*> shape_view_ops();  // part of shape_ops
 std::vector<const OpRecord*> index_ops();

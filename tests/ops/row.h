@@ -140,6 +140,8 @@ std::vector<Row> reduce_rows();
 std::vector<Row> shape_rows();
 std::vector<Row> index_rows();
 std::vector<Row> scatter_rows();
+std::vector<Row> search_rows();
+std::vector<Row> vision_rows();
 std::vector<Row> matmul_rows();
 std::vector<Row> conv_rows();
 std::vector<Row> pool_rows();

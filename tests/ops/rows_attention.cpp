@@ -131,6 +131,26 @@ Row added_mask_row() {
   return row;
 }
 
+// Heads of k and v that several heads of q share: the same as if each were there as often.
+Row grouped_row(const std::string& label, const AttentionCase& c, std::vector<std::vector<Shape>> shapes) {
+  Row row = attention_row(label, c, std::move(shapes));
+  row.covers = {};
+  row.oracle = [c](const DoublesList& in) {
+    DoublesList whole = in;
+    for (const std::size_t i : {1, 2}) {
+      const Shape &q = in[0].shape, &given = in[i].shape;
+      const std::int64_t group = q[1] / given[1];
+      whole[i] = doubles({given[0], q[1], given[2], given[3]});
+      std::size_t next = 0;
+      each_index(whole[i].shape, [&](const Index& at_head) {
+        whole[i].data[next++] = at(in[i], {at_head[0], at_head[1] / group, at_head[2], at_head[3]});
+      });
+    }
+    return attended(whole, c);
+  };
+  return row;
+}
+
 }  // namespace
 
 std::vector<Row> attention_rows() {
@@ -156,6 +176,13 @@ std::vector<Row> attention_rows() {
       long_row("long", {}),
       long_row("longcausal", {.causal = true}),
       half_row(),
+      grouped_row("grouped", {},
+                  {{{2, 6, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 2}}, {{1, 4, 3, 2}, {1, 1, 2, 2}, {1, 1, 2, 2}}}),
+      grouped_row("groupedcausal", {.causal = true}, {{{2, 4, 3, 4}, {2, 2, 3, 4}, {2, 2, 3, 4}}}),
+      grouped_row("groupedmask", {.logical_mask = true},
+                  {{{2, 4, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4}, {2, 4, 3, 5}},
+                   {{2, 4, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4}, {2, 1, 1, 5}},
+                   {{2, 4, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4}, {3, 5}}}),
   };
 }
 
