@@ -125,6 +125,15 @@ std::vector<Tensor> to_tensors(nb::handle values, const Where& where) {
   return tensors;
 }
 
+std::vector<double> to_numbers(nb::handle value, const Where& where) {
+  if (!is_sequence(value)) wrong_kind(where, "a sequence of numbers", value);
+  std::vector<double> numbers;
+  const nb::object items = nb::steal(PySequence_Fast(value.ptr(), ""));
+  if (!items.is_valid()) refuse(where, "a sequence of numbers", value);
+  for (const nb::handle item : items) numbers.push_back(to_number(item, where));
+  return numbers;
+}
+
 Operand to_operand(nb::handle value, const Where& where) {
   Tensor tensor;
   if (nb::try_cast<Tensor>(value, tensor)) return Operand(tensor);
@@ -176,6 +185,30 @@ ScatterMode to_scatter_mode(nb::handle value, const Where& where) {
                                  {"max", ScatterMode::max},
                                  {"min", ScatterMode::min},
                                  {"product", ScatterMode::product}});
+}
+
+Interpolation to_interpolation(nb::handle value, const Where& where) {
+  return to_choice<Interpolation>(
+      value, where,
+      {{"nearest", Interpolation::nearest}, {"linear", Interpolation::linear}, {"cubic", Interpolation::cubic}});
+}
+Alignment to_alignment(nb::handle value, const Where& where) {
+  return to_choice<Alignment>(value, where,
+                              {{"half_pixel", Alignment::half_pixel},
+                               {"align_corners", Alignment::align_corners},
+                               {"asymmetric", Alignment::asymmetric}});
+}
+Rounding to_rounding(nb::handle value, const Where& where) {
+  return to_choice<Rounding>(value, where,
+                             {{"half_down", Rounding::half_down},
+                              {"half_up", Rounding::half_up},
+                              {"down", Rounding::down},
+                              {"up", Rounding::up}});
+}
+GridPadding to_grid_padding(nb::handle value, const Where& where) {
+  return to_choice<GridPadding>(
+      value, where,
+      {{"zeros", GridPadding::zeros}, {"border", GridPadding::border}, {"reflection", GridPadding::reflection}});
 }
 
 std::vector<Padding> to_paddings(nb::handle value, const Where& where) {

@@ -25,12 +25,17 @@ bool to_flag(nb::handle value, const Where& where);
 std::string to_text(nb::handle value, const Where& where);
 std::string to_path(nb::handle value, const Where& where);                    // str or os.PathLike
 std::vector<std::int64_t> to_integers(nb::handle value, const Where& where);  // one, or a sequence
+std::vector<double> to_numbers(nb::handle value, const Where& where);         // a sequence
 Tensor to_tensor(nb::handle value, const Where& where);
 std::vector<Tensor> to_tensors(nb::handle values, const Where& where);
 Operand to_operand(nb::handle value, const Where& where);
 DType to_dtype(nb::handle value, const Where& where);
 Reduction to_reduction(nb::handle value, const Where& where);
 ScatterMode to_scatter_mode(nb::handle value, const Where& where);
+Interpolation to_interpolation(nb::handle value, const Where& where);
+Alignment to_alignment(nb::handle value, const Where& where);
+Rounding to_rounding(nb::handle value, const Where& where);
+GridPadding to_grid_padding(nb::handle value, const Where& where);
 
 struct Path {
   std::string text;
@@ -70,6 +75,11 @@ VARVE_FROM(std::vector<Tensor>, "Sequence[TensorLike]", to_tensors(value, w));
 VARVE_FROM(DType, "DTypeLike", to_dtype(value, w));
 VARVE_FROM(Reduction, "Literal['mean', 'sum', 'none']", to_reduction(value, w));
 VARVE_FROM(ScatterMode, "Literal['assign', 'sum', 'max', 'min', 'product']", to_scatter_mode(value, w));
+VARVE_FROM(Interpolation, "Literal['nearest', 'linear', 'cubic']", to_interpolation(value, w));
+VARVE_FROM(Alignment, "Literal['half_pixel', 'align_corners', 'asymmetric']", to_alignment(value, w));
+VARVE_FROM(Rounding, "Literal['half_down', 'half_up', 'down', 'up']", to_rounding(value, w));
+VARVE_FROM(GridPadding, "Literal['zeros', 'border', 'reflection']", to_grid_padding(value, w));
+VARVE_FROM(std::vector<double>, "Sequence[float]", to_numbers(value, w));
 VARVE_FROM(nb::object, "Any", nb::borrow(value));
 #undef VARVE_FROM
 template <class T>

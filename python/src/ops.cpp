@@ -9,6 +9,7 @@ void bind_ops(nb::module_& m) {
   bind_shapes(m);
   bind_products(m);
   bind_indexing(m);
+  bind_vision(m);
   bind_convolutions(m);
   bind_norms(m);
   bind_losses(m);

@@ -12,6 +12,7 @@ void bind_creation(nb::module_& m);
 void bind_shapes(nb::module_& m);
 void bind_products(nb::module_& m);
 void bind_indexing(nb::module_& m);
+void bind_vision(nb::module_& m);
 void bind_convolutions(nb::module_& m);
 void bind_norms(nb::module_& m);
 void bind_losses(nb::module_& m);

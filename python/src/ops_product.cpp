@@ -71,6 +71,7 @@ A position out of range is an error when the result is read.
         return attention(q, k, v, {mask, causal, scale});
       },
       R"(softmax(q·kᵀ·scale + mask)·v over [.., T, D]. A mask is added to the scores, or bool: false is masked out.
+Of [.., heads, T, D], k and v may have fewer heads: each then serves a run of q's heads.
 
 scale is 1/√D unless given; causal lets a position see itself and those before it only.
 
@@ -78,6 +79,37 @@ scale is 1/√D unless given; causal lets a position see itself and those before
 >>> vv.attention(q, q, q, causal=True).shape
 (2, 5, 8))",
       "q"_a, "k"_a, "v"_a, "mask"_a = nb::none(), "causal"_a = false, "scale"_a = nb::none());
+  op(m, "kron", kron, R"(Each element of a times all of b, axis by axis.
+
+>>> vv.kron(vv.tensor([1, 10]), vv.tensor([2, 3])).tolist()
+[2, 3, 20, 30])",
+     "a"_a, "b"_a);
+  op(
+      m, "cdist",
+      [](const Tensor& a, const Tensor& b, double p, bool exact) {
+        return cdist(a, b, {p, exact});
+      },
+      R"(Distances of all points of a [.., M, D] to all of b [.., N, D]: [.., M, N]. p is 1, 2 or infinity.
+
+exact=True takes differences also where p is 2: more memory, and no cancellation between close points.
+
+>>> vv.cdist(vv.tensor([[0.0, 0.0]]), vv.tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
+[[5.0, 1.0]])",
+      "a"_a, "b"_a, "p"_a = 2.0, "exact"_a = false);
+  op(
+      m, "rope",
+      [](const Tensor& x, const Tensor& positions, double base, std::int64_t features, bool interleaved) {
+        return rope(x, {positions, base, features, interleaved});
+      },
+      R"(Rotary embedding of x [.., T, D]: pairs of features turned by angles that grow with the position.
+
+Pairs are the halves (i, i + D/2), as LLaMA has them, or neighbours (2i, 2i + 1) with interleaved=True. positions
+broadcasts to [.., T] and is 0, 1, … unless given; features is how many are turned, 0 for all.
+
+>>> q = vv.normal((2, 4, 5, 8), seed=1)
+>>> vv.rope(q).shape
+(2, 4, 5, 8))",
+      "x"_a, "positions"_a = nb::none(), "base"_a = 10000.0, "features"_a = 0, "interleaved"_a = false);
 }
 
 }  // namespace varve::python

@@ -85,6 +85,22 @@ False)");
 >>> vv.cumsum(vv.tensor([1, 2, 3])).tolist()
 [1, 3, 6])",
      "x"_a, "axis"_a = -1);
+  op(m, "cumprod", cumprod, R"(The running product along an axis.
+
+>>> vv.cumprod(vv.tensor([1, 2, 3])).tolist()
+[1, 2, 6])",
+     "x"_a, "axis"_a = -1);
+  op(m, "cummax", cummax, R"(The largest element so far along an axis, and where it is: of equal ones the last.
+
+>>> values, at = vv.cummax(vv.tensor([1, 3, 2]))
+>>> values.tolist(), at.tolist()
+([1, 3, 3], [0, 1, 1]))",
+     "x"_a, "axis"_a = -1);
+  op(m, "cummin", cummin, R"(The smallest element so far along an axis, and where it is: of equal ones the last.
+
+>>> vv.cummin(vv.tensor([2, 3, 1]))[0].tolist()
+[2, 2, 1])",
+     "x"_a, "axis"_a = -1);
   op(m, "sort", sort, R"(The elements in order along an axis; equal ones keep their order, NaN comes last.
 
 >>> vv.sort(vv.tensor([2, 3, 1]), descending=True).tolist()

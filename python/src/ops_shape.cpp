@@ -77,6 +77,16 @@ void bind_values(nb::module_& m) {
 >>> vv.check_finite(vv.tensor([1.0]), "the loss").tolist()
 [1.0])",
      "x"_a, "what"_a);
+  op(
+      m, "nan_to_num",
+      [](const Tensor& x, double nan, const std::optional<double>& posinf, const std::optional<double>& neginf) {
+        return nan_to_num(x, {nan, posinf, neginf});
+      },
+      R"(x with numbers in place of NaN and infinities: the type's largest and smallest for those unless given.
+
+>>> vv.nan_to_num(vv.tensor([float("nan"), float("inf"), 2.0]), posinf=9.0).tolist()
+[0.0, 9.0, 2.0])",
+      "x"_a, "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none());
   op(m, "cast", cast, R"(x in another element type.
 
 >>> vv.cast(vv.tensor([1.7, -1.7]), "i32").tolist()
@@ -142,6 +152,11 @@ void bind_shapes(nb::module_& m) {
 >>> vv.flip(vv.arange(3), 0).tolist()
 [2, 1, 0])",
      "x"_a, "axis"_a);
+  op(m, "roll", roll, R"(What leaves at one end of an axis comes in at the other.
+
+>>> vv.roll(vv.arange(4), 1, axis=0).tolist()
+[3, 0, 1, 2])",
+     "x"_a, "shifts"_a, "axis"_a);
   op(m, "tril", tril, R"(The lower triangle; zeros above a diagonal.
 
 >>> vv.tril(vv.ones((2, 2))).tolist()

@@ -39,6 +39,14 @@ const std::vector<Case>& cases() {
        [] {
          return nn::sequential(nn::conv1d(4, {.kernel = 3, .dilation = 2, .padding = 2}), nn::activation(nn::gelu));
        }},
+      {"volumes",
+       [] {
+         return nn::sequential(
+             nn::conv3d(4, {.kernel = {2, 3, 1}, .stride = {1, 2, 1}, .padding = {1, 1, 0}, .groups = 2}),
+             nn::max_pool3d({2, 1, 2}, {.ceil_mode = true}), nn::activation(nn::relu),
+             nn::avg_pool3d(2, {.stride = 1, .padding = 1}), nn::resize({.scale = 1.5}),
+             nn::conv3d(3, {.kernel = 1, .bias = false}));
+       }},
       {"lstm", [] { return recurrent(nn::lstm(5, {.layers = 2, .bidirectional = true, .sequences = false})); }},
       {"gru", [] { return recurrent(nn::gru(5, {.layers = 2, .sequences = false})); }},
       {"rnn", [] { return recurrent(nn::rnn(5, {.sequences = false, .relu = true})); }},

@@ -150,6 +150,22 @@ std::vector<std::int64_t> Fields::sizes(const std::string& key, std::int64_t low
   return all;
 }
 
+std::vector<std::int64_t> Fields::some_sizes(const std::string& key, std::int64_t low,
+                                             const std::vector<std::size_t>& counts, const char* expected) const {
+  const Value& value = at(key);
+  const bool many = value.kind == Value::array;
+  const std::size_t count = many ? value.items.size() : 1;
+  if ((!many && value.kind != Value::integer) || std::find(counts.begin(), counts.end(), count) == counts.end())
+    place_.inside(key).expected(value, expected);
+  return sizes(key, low);
+}
+
+void Fields::unknown_word(const std::string& key, const std::vector<std::string>& known) const {
+  const std::string& word = place_.inside(key).word(at(key));
+  place_.inside(key).fail(at(key),
+                          "no '" + word + "' here." + did_you_mean(word, known) + " Known: " + listed(known) + ".");
+}
+
 Embedding Fields::embedding(const std::string& key) const {
   const Place place = place_.inside(key);
   const std::string& name = place.word(at(key));

@@ -5,7 +5,7 @@ namespace varve::nn {
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> all = [] {
     std::vector<LayerKind> kinds;
-    for (const auto& part : {plain_kinds(), image_kinds(), sequence_kinds()})
+    for (const auto& part : {plain_kinds(), image_kinds(), volume_kinds(), sequence_kinds()})
       kinds.insert(kinds.end(), part.begin(), part.end());
     return kinds;
   }();

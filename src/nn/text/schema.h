@@ -36,11 +36,25 @@ class Fields {
   Activation activation(const std::string& key) const;
   Initializer init(const std::string& key) const;  // empty for "auto"
   std::vector<std::int64_t> sizes(const std::string& key, std::int64_t low) const;
+  // An integer, or an array of as many as one of `counts` says.
+  std::vector<std::int64_t> some_sizes(const std::string& key, std::int64_t low, const std::vector<std::size_t>& counts,
+                                       const char* expected) const;
   bool is(const std::string& key, const std::string& word) const;  // the string `word`
+  // What the key's word stands for; any other is refused.
+  template <class T>
+  T choice(const std::string& key, const std::vector<std::pair<const char*, T>>& words) const {
+    std::vector<std::string> known;
+    for (const auto& [word, meaning] : words) {
+      if (is(key, word)) return meaning;
+      known.push_back(word);
+    }
+    unknown_word(key, known);
+  }
   Embedding embedding(const std::string& key) const;
 
  private:
   const text::Value& at(const std::string& key) const;
+  [[noreturn]] void unknown_word(const std::string& key, const std::vector<std::string>& known) const;
   Padding side(const text::Value& value, const std::string& key) const;
   const LayerSchema& schema_;
   text::Value values_;
@@ -57,6 +71,7 @@ const LayerKind* find_kind(const std::string& name);  // null when there is none
 
 // The rows of the table, by topic.
 std::vector<LayerKind> image_kinds();
+std::vector<LayerKind> volume_kinds();
 std::vector<LayerKind> sequence_kinds();
 std::vector<LayerKind> plain_kinds();
 

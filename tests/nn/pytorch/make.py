@@ -92,3 +92,18 @@ for name, first in (("transformer_pre", True), ("transformer_post", False)):
         sequence,
         lambda module, x: module(x, src_mask=nn.Transformer.generate_square_subsequent_mask(6), is_causal=True),
     )
+
+torch.manual_seed(2)
+write(
+    "volumes",
+    nn.Sequential(
+        nn.Conv3d(2, 4, (2, 3, 1), stride=(1, 2, 1), padding=(1, 1, 0), groups=2),
+        nn.MaxPool3d((2, 1, 2), ceil_mode=True),
+        nn.ReLU(),
+        nn.AvgPool3d(2, stride=1, padding=1, count_include_pad=False),
+        nn.Upsample(scale_factor=1.5, mode="trilinear"),
+        nn.Conv3d(4, 3, 1, bias=False),
+    ),
+    torch.randn(2, 4, 7, 5, 2),
+    lambda module, x: module(x.permute(0, 4, 1, 2, 3)).permute(0, 2, 3, 4, 1),
+)
