@@ -108,11 +108,13 @@ Function resize(ResizeOptions options) {
   return function("resize", [o = std::move(options)](const Tensor& x) {
     const bool plain = o.mode == Interpolation::nearest;
     const Rounding rounding = o.alignment == Alignment::asymmetric ? Rounding::down : Rounding::half_up;
-    return varve::resize(x, resized_shape(x, o),
+    const std::vector<std::int64_t> sizes = resized_shape(x, o);
+    return varve::resize(x, sizes,
                          {.mode = o.mode,
                           .alignment = o.alignment,
                           .antialias = o.antialias,
-                          .rounding = plain ? rounding : Rounding::half_down});
+                          .rounding = plain ? rounding : Rounding::half_down,
+                          .scales = std::vector<double>(o.size.empty() ? sizes.size() : 0, o.scale)});
   });
 }
 
