@@ -61,6 +61,16 @@ std::string scaling_line(const train::Prepared& prepared) {
              "; metrics and predictions are in the unit of ", target.name, "\n");
 }
 
+// A line for each column of a table that lacked values.
+std::string missing_lines(const train::Prepared& prepared) {
+  const auto& table = prepared.data.train.info().table;
+  std::string lines;
+  if (table)
+    for (const data::TableColumn& column : table->inputs)
+      if (const std::string text = column.missing_text(); !text.empty()) lines += text + "\n";
+  return lines;
+}
+
 // " · 8 ranks on 2 hosts, gloo".
 std::string ranks_text() {
   const int ranks = distributed::size();
@@ -76,7 +86,8 @@ void print_header(std::ostream& out, const train::RunStart& start) {
   if (start.peak_bytes > 0)
     out << " · " << bytes(start.peak_bytes) << " peak in a step" << (distributed::size() > 1 ? ", each" : "");
   out << '\n' << printable(config.data) << ": " << samples_line(start.prepared.data) << '\n';
-  out << printable(scaling_line(start.prepared)) << skipped_line(start.prepared.data.train.info());
+  out << printable(scaling_line(start.prepared)) << printable(missing_lines(start.prepared))
+      << skipped_line(start.prepared.data.train.info());
   if (!start.prepared.data.validation.defined())
     out << "no samples are held out, so the last weights are kept and tested"
         << (start.prepared.data.train.streams() > 0 ? "\n" : " (validation=0.1 holds out a tenth)\n");

@@ -129,12 +129,27 @@ class Vocabulary {  // ids: 0 padding, 1 unknown, then words by falling frequenc
 
 // ---- tables
 
+// What a missing value becomes: an error; of numbers the mean, the median or the most frequent of the training part; of
+// text the most frequent. `category`: text has a category of its own for it, numbers are the mean and have one more
+// input, 1 where the value was missing.
+enum class Missing : std::uint8_t { error, mean, median, frequent, category };
+
 // A column of a table. Text is delivered as one number for each category, 1 for the one it is and 0 for the others;
-// numbers as (value - mean) / deviation.
+// numbers, and dates as days since 1970, as (value - mean) / deviation.
 struct TableColumn {
   std::string name;
-  std::vector<std::string> categories;  // empty: numbers
+  std::vector<std::string> categories;  // empty: numbers or dates
   double mean = 0, deviation = 1;
+  bool date = false;
+  Missing missing = Missing::error;
+  double fill = 0;                 // what a missing number or date is taken as
+  std::string fill_category = {};  // what a missing text is taken as
+  std::int64_t missing_count = 0;  // values that were missing when this was fitted
+
+  std::int64_t width() const;                  // inputs that the column makes
+  bool marks_missing() const;                  // the last of them says whether the value was missing
+  std::string value_text(double value) const;  // a number, or the day
+  std::string missing_text() const;            // what was missing and what it became; "" when nothing was
 };
 // How the rows of a table become samples. It is fitted to training data and belongs to what was trained with them:
 // other rows go through the same columns, categories and scaling.
@@ -290,16 +305,17 @@ struct FolderOptions {
 Splits image_folder(const std::string& path, const FolderOptions& = {});
 struct CsvOptions {
   std::string target = "";  // a column's name; "": the last
-  char separator = ',';
+  char separator = '\0';    // '\0': the one that the first line has most of: comma, semicolon, tab or |
   double test_share = 0.1;
   bool standardize = true;   // columns to mean 0 and deviation 1 of the training part
   bool classes = true;       // few different whole numbers are classes; false: they are numbers, however few
   bool scale_target = true;  // numbers as targets likewise; metrics are in the unit of the file all the same
   std::shared_ptr<const TableEncoder> encoder = nullptr;  // of other data, in place of one fitted to this file
+  Missing missing = Missing::error;                       // what empty fields, NA, N/A, NaN, null, None and ? become
 };
 // Targets that are text, or a few different whole numbers, are classes; others are f32 [1]. Columns of text are
-// categories. A first line without any number names the columns, which are otherwise called 1, 2, 3 …. How the file
-// was read is kept in info().table.
+// categories, unless all of it are dates. A first line without any number or date names the columns, which are
+// otherwise called 1, 2, 3 …. How the file was read is kept in info().table.
 Splits csv(const std::string& path, const CsvOptions& = {});
 Dataset numpy(const std::string& x_path, const std::string& y_path);  // .npy
 // Rows. Inputs: u8 is delivered as f32 over 255 ([N, H, W] as [H, W, 1]), other integers as i32, the rest as f32.
@@ -323,7 +339,10 @@ struct CatalogEntry {
 };
 std::vector<CatalogEntry> catalog();
 std::vector<std::string> options_of(const std::string& name);  // that load() accepts; none when the name is unknown
-bool present(const std::string& name);                         // a set of the catalogue that is on this machine
+// The words that stand for 0, 1, 2 … as an option's value, such as "mean" for csv's `missing`; none when it is a
+// number.
+std::vector<std::string> option_words(const std::string& name, const std::string& option);
+bool present(const std::string& name);  // a set of the catalogue that is on this machine
 
 // ---- batches
 

@@ -1,4 +1,5 @@
 // Data sets: the library's own, arrays, and what Python reads (source.cpp).
+#include <algorithm>
 #include <cstring>
 
 #include "bindings.h"
@@ -274,6 +275,17 @@ void bind_dataset(nb::module_& m) {
       .def("waited_seconds", &Batches::waited);
 }
 
+std::vector<std::string> missing_words() { return data::option_words("csv:", "missing"); }
+
+data::Missing to_missing(const std::string& word) {
+  const std::vector<std::string> words = missing_words();
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end())
+    throw Error("missing: expected error, mean, median, frequent or category, got '" + word + "'." +
+                did_you_mean(word, words));
+  return static_cast<data::Missing>(found - words.begin());
+}
+
 void bind_words_and_tables(nb::module_& m) {
   nb::class_<data::Vocabulary>(m, "Vocabulary",
                                "Words by id: 0 padding, 1 unknown, then by falling frequency.\n\n>>> from varve import "
@@ -299,14 +311,32 @@ void bind_words_and_tables(nb::module_& m) {
       .def(
           "__init__",
           [](data::TableColumn* self, std::string name, std::vector<std::string> categories, double mean,
-             double deviation) {
-            new (self) data::TableColumn{std::move(name), std::move(categories), mean, deviation};
+             double deviation, bool date, const std::string& missing, double fill, std::string fill_category) {
+            new (self) data::TableColumn{
+                std::move(name),         std::move(categories), mean, deviation, date, to_missing(missing), fill,
+                std::move(fill_category)};
           },
-          "name"_a, "categories"_a = std::vector<std::string>{}, "mean"_a = 0.0, "deviation"_a = 1.0)
+          "name"_a, "categories"_a = std::vector<std::string>{}, "mean"_a = 0.0, "deviation"_a = 1.0, "date"_a = false,
+          "missing"_a = "error", "fill"_a = 0.0, "fill_category"_a = "")
       .def_ro("name", &data::TableColumn::name)
       .def_ro("categories", &data::TableColumn::categories)
       .def_ro("mean", &data::TableColumn::mean)
-      .def_ro("deviation", &data::TableColumn::deviation);
+      .def_ro("deviation", &data::TableColumn::deviation)
+      .def_ro("date", &data::TableColumn::date, "Whether its numbers are days since the beginning of 1970.")
+      .def_prop_ro(
+          "missing", [](const data::TableColumn& c) { return missing_words().at(static_cast<std::size_t>(c.missing)); },
+          "What missing values become: error, mean, median, frequent or category.")
+      .def_ro("fill", &data::TableColumn::fill, "What a missing number or date is taken as.")
+      .def_ro("fill_category", &data::TableColumn::fill_category, "What a missing text is taken as.")
+      .def_ro("missing_count", &data::TableColumn::missing_count, "Values that were missing when this was fitted.")
+      .def_prop_ro("width", &data::TableColumn::width, "Inputs that the column makes.")
+      .def_prop_ro("marks_missing", &data::TableColumn::marks_missing,
+                   "Whether the last of them says that the value was missing.")
+      .def("value_text", &data::TableColumn::value_text, "value"_a,
+           "A number, or the day.\n\n>>> data.TableColumn('when', date=True).value_text(19783.0)\n'2024-03-01'")
+      .def("missing_text", &data::TableColumn::missing_text,
+           "What was missing and what it became; empty when nothing was.\n\n>>> "
+           "data.TableColumn('age').missing_text()\n''");
   nb::class_<data::TableEncoder>(
       m, "TableEncoder",
       "How the rows of a table become samples.\n\n>>> from varve import data\n>>> table = data.dataset({'wall': "
@@ -397,14 +427,18 @@ void bind_data(nb::module_& m) {
   m.def(
       "_csv",
       [](const std::string& path, const std::string& target, const std::string& separator, double test_share,
-         bool standardize, bool classes, bool scale_target, const data::TableEncoder* encoder) {
-        if (separator.size() != 1) throw Error("csv: the separator is one character, got '" + separator + "'.");
-        data::CsvOptions options{target, separator[0], test_share, standardize, classes, scale_target, nullptr};
+         bool standardize, bool classes, bool scale_target, const data::TableEncoder* encoder,
+         const std::string& missing) {
+        if (separator.size() > 1) throw Error("csv: the separator is one character, got '" + separator + "'.");
+        data::CsvOptions options{target,     separator.empty() ? '\0' : separator[0],
+                                 test_share, standardize,
+                                 classes,    scale_target,
+                                 nullptr,    to_missing(missing)};
         if (encoder) options.encoder = std::make_shared<data::TableEncoder>(*encoder);
         return unlocked([&] { return data::csv(path, options); });
       },
       "path"_a, "target"_a, "separator"_a, "test_share"_a, "standardize"_a, "classes"_a, "scale_target"_a,
-      "encoder"_a.none());
+      "encoder"_a.none(), "missing"_a);
   m.def("_image_folder",
         [](const std::string& path, std::int64_t height, std::int64_t width, int channels, double test_share) {
           return unlocked([&] { return data::image_folder(path, {height, width, channels, test_share}); });
@@ -431,6 +465,7 @@ void bind_data(nb::module_& m) {
   });
   m.def("_data_root", &data::root);
   m.def("_data_options", &data::options_of);
+  m.def("_option_words", &data::option_words);
   m.def("_data_present", &data::present);
   m.def("transform_names", &data::transform_names,
         "The transforms that map() knows by name.\n\n>>> from varve import data\n>>> 'flip' in "

@@ -132,6 +132,7 @@ REASONS = {
     "varve::train::TrainedModel::info": "data.load(…, like=)",
     "varve::Sound": "samples and their rate", "varve::has_sound_name": "for the command line",
     "varve::fit_length": "data.SoundEncoder does it", "varve::data::kind_of_path": "for the command line",
+    "varve::data::Missing": _LITERAL,
     "varve::data_on": "DLPack", "varve::device_stream": "DLPack", "varve::Interrupted": "KeyboardInterrupt",
     "varve::set_interrupt_check": "the package does it", "varve::has_interrupt_check": "the package does it",
     "varve::interrupt_asked": "KeyboardInterrupt", "varve::throw_if_interrupted": "KeyboardInterrupt",

@@ -71,7 +71,27 @@ def options_of(name: str) -> List[str]:
     return list(_core._data_options(name))
 
 
-def load(name: str, download: bool = True, quiet: bool = False, like: Any = None, **options: float) -> Splits:
+def option_words(name: str, option: str) -> List[str]:
+    """The words that an option takes as its value; none when it takes a number.
+
+    >>> from varve import data
+    >>> data.option_words("csv:table.csv", "missing")
+    ['error', 'mean', 'median', 'frequent', 'category']
+    """
+    return list(_core._option_words(name, option))
+
+
+def _option_number(name: str, option: str, value: Union[float, str]) -> float:
+    if not isinstance(value, str):
+        return float(value)
+    words = option_words(name, option)
+    if value not in words:
+        known = ", ".join(words) or "a number"
+        raise _core.Error(f"data set '{name}': {option} is '{value}', expected {known}.")
+    return float(words.index(value))
+
+
+def load(name: str, download: bool = True, quiet: bool = False, like: Any = None, **options: Union[float, str]) -> Splits:
     """A data set by name: "mnist", "folder:photos", "csv:table.csv#target", "chars:book.txt", "npz:arrays.npz" …
 
     `like`: a data set, or a model from a run's folder, whose columns and scaling, classes and vocabulary these samples are
@@ -81,7 +101,8 @@ def load(name: str, download: bool = True, quiet: bool = False, like: Any = None
     >>> len(data.load("digits", train=100, test=10).train)
     100
     """
-    return _core._load_data(name, {key: float(value) for key, value in options.items()}, download, quiet, like)
+    numbers = {key: _option_number(name, key, value) for key, value in options.items()}
+    return _core._load_data(name, numbers, download, quiet, like)
 
 
 def _loader(name: str, doc: str) -> Callable[..., Splits]:
@@ -106,17 +127,21 @@ def csv(
     path: PathLike,
     target: str = "",
     *,
-    separator: str = ",",
+    separator: str = "",
     test_share: float = 0.1,
     standardize: bool = True,
     classes: bool = True,
     scale_target: bool = True,
     encoder: Optional[TableEncoder] = None,
+    missing: str = "error",
 ) -> Splits:
     """A table from a file; unless named, the last column is the target.
 
-    Text is categories; numbers are brought to mean 0 and deviation 1 unless `standardize` is False. How the file was read is
-    the data set's `table`, and another file goes through the same with `encoder=`.
+    Text is categories; numbers, and dates as days, are brought to mean 0 and deviation 1 unless `standardize` is False. How
+    the file was read is the data set's `table`, and another file goes through the same with `encoder=`.
+
+    - separator: one character; "": the one that the first line has most of. - missing: what empty fields, NA and their like
+      become: error, mean, median, frequent, or category (one of their own, or one more input).
 
     >>> import tempfile, pathlib
     >>> from varve import data
@@ -127,7 +152,7 @@ def csv(
     >>> table.train.x[0], table.train.table.inputs[1].categories
     ((3,), ['brick', 'wood'])
     """
-    return _core._csv(str(path), target, separator, test_share, standardize, classes, scale_target, encoder)
+    return _core._csv(str(path), target, separator, test_share, standardize, classes, scale_target, encoder, missing)
 
 
 def image_folder(path: PathLike, height: int = 224, width: int = 224, channels: int = 3, test_share: float = 0.1) -> Splits:

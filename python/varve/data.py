@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 from ._core import Dataset, Error, SampleRandom, SoundEncoder, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
 from ._catalog import (
-    CatalogEntry, PathLike, catalog, characters, csv, idx, image_folder, load, load_picture, named, numpy, options_of, present,
+    CatalogEntry, PathLike, catalog, characters, csv, idx, image_folder, load, load_picture, named, numpy, option_words, options_of, present,
     resize, root, save_png,
 )  # fmt: skip
 from ._files import audio_folder, load_wav, log_mel, resample, save_wav, text_folder
@@ -32,7 +32,7 @@ globals().update(named)
 _sets = list(named)
 __all__ = [
     "CatalogEntry", "DataLoader", "Dataset", "SampleRandom", "SoundEncoder", "Splits", "TableColumn", "TableEncoder", "Transform", "Vocabulary",
-    "audio_folder", "catalog", "characters", "csv", "dataset", "idx", "image_folder", "load", "load_picture", "load_wav", "log_mel", "normalize", "numpy", "options_of",
+    "audio_folder", "catalog", "characters", "csv", "dataset", "idx", "image_folder", "load", "load_picture", "load_wav", "log_mel", "normalize", "numpy", "option_words", "options_of",
     "part", "present", "resample", "resize", "root", "save_png", "save_wav", "text_folder", "transform_names", "use_processes", *_sets,
 ]  # fmt: skip
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <new>
@@ -27,6 +28,16 @@ class Reader {
       throw Error(cat(name_, ": ", option, " must be a whole number, got ", found->second, "."));
     }
     field = static_cast<Number>(found->second);
+  }
+  // One of the words that stand for 0, 1, 2 ….
+  template <class Choice>
+  void read_word(const std::string& option, Choice& field) const {
+    std::int64_t number = static_cast<std::int64_t>(field);
+    read(option, number);
+    const std::vector<std::string> words = option_words(name_, option);
+    if (number < 0 || number >= std::ssize(words))
+      throw Error(cat(name_, ": ", option, " must be one of ", quoted_list(words), ", got ", number, "."));
+    field = static_cast<Choice>(number);
   }
   void read(const std::string& option, bool& field) const {
     const auto found = options_.find(option);
@@ -109,6 +120,11 @@ Splits load_csv(const std::string& rest, const Reader& reader, const Given& give
   reader.read("standardize", options.standardize);
   reader.read("scale_target", options.scale_target);
   reader.read("classes", options.classes);
+  reader.read_word("missing", options.missing);
+  constexpr std::array kSeparators = {'\0', ',', ';', '\t', '|'};
+  std::size_t separator = 0;
+  reader.read_word("separator", separator);
+  options.separator = kSeparators[separator];
   options.encoder = given.like.table;
   const std::size_t mark = rest.rfind('#');
   if (mark != std::string::npos) options.target = rest.substr(mark + 1);
@@ -167,7 +183,8 @@ const std::vector<Entry>& named() {
 const std::vector<Entry>& kinds() {
   static const std::vector<Entry> entries = {
       {{.name = "folder", .options = {"height", "width", "channels", "test_share"}}, load_folder},
-      {{.name = "csv", .options = {"test_share", "standardize", "scale_target", "classes"}}, load_csv},
+      {{.name = "csv", .options = {"test_share", "standardize", "scale_target", "classes", "missing", "separator"}},
+       load_csv},
       {{.name = "chars", .options = {"steps", "streams"}},
        [](const std::string& path, const Reader& reader, const Given& given) {
          return characters(path, text_options(reader, given));
@@ -235,6 +252,14 @@ std::vector<std::string> options_of(const std::string& name) {
   const bool own = colon != std::string::npos;
   for (const Entry& entry : own ? kinds() : named())
     if (entry.entry.name == name.substr(0, colon)) return entry.entry.options;
+  return {};
+}
+
+std::vector<std::string> option_words(const std::string& name, const std::string& option) {
+  const std::string kind = name.substr(0, name.find(':'));
+  const bool table = kind == "csv";
+  if (table && option == "missing") return {"error", "mean", "median", "frequent", "category"};
+  if (table && option == "separator") return {"found", "comma", "semicolon", "tab", "bar"};
   return {};
 }
 

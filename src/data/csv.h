@@ -20,7 +20,14 @@ struct CsvRow {
 std::vector<CsvRow> parse_csv(const std::string& text, char separator, const std::string& source);
 
 std::optional<double> csv_number(const std::string& text);  // a finite one, and nothing else in the field
-bool has_csv_number(const CsvRow& row);
+// 2024-03-01, 2024/03/01 or 1.3.2024, with or without a time: days since the beginning of 1970.
+std::optional<double> csv_date(const std::string& text);
+std::string csv_date_text(double days);
+bool csv_missing(const std::string& text);  // empty, or a word for that, such as NA
+std::optional<double> csv_value(const TableColumn& column, const std::string& text);  // of numbers or dates
+bool has_csv_number(const CsvRow& row);                                               // or a date
+
+inline constexpr const char* kNoValue = "(missing)";  // the category of missing values, where they are one
 
 // Rows, and in which of their fields the columns of an encoder are.
 struct CsvTable {

@@ -1,7 +1,5 @@
 // Rows of text to samples, by columns that were fitted before.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <set>
 #include <unordered_map>
 
@@ -11,19 +9,6 @@
 #include "varve/ops.h"
 
 namespace varve::data {
-
-std::optional<double> csv_number(const std::string& text) {
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  double value = 0;
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-bool has_csv_number(const CsvRow& row) {
-  return std::any_of(row.fields.begin(), row.fields.end(),
-                     [](const std::string& field) { return csv_number(field).has_value(); });
-}
 
 namespace {
 
@@ -41,22 +26,26 @@ class ColumnReader {
     for (const std::string& name : column.categories) ids_.emplace(name, ids_.size());
   }
 
-  const std::string& field(const CsvRow& row, std::size_t place) const {
-    const std::string& text = row.fields[place];
-    if (text.empty()) fail(row, cat("no value for \"", column_.name, "\". Fill it in, or leave the line out."));
-    return text;
+  // With a rule for missing values, what they become.
+  bool missing(const CsvRow& row, std::size_t place) const {
+    if (column_.missing != Missing::error) return csv_missing(row.fields[place]);
+    if (row.fields[place].empty())
+      fail(row, cat("no value for \"", column_.name, "\". Fill it in, or leave the line out."));
+    return false;
   }
   std::size_t category(const CsvRow& row, std::size_t place) const {
-    const std::string& text = field(row, place);
+    const std::string& text = missing(row, place) ? column_.fill_category : row.fields[place];
     const auto found = ids_.find(text);
     if (found != ids_.end()) return found->second;
     fail(row, cat("\"", text, "\" is no ", what_, " of \"", column_.name, "\" that the training data had.",
                   did_you_mean(text, column_.categories), " Known: ", some_quoted(column_.categories), "."));
   }
   float number(const CsvRow& row, std::size_t place) const {
-    const std::string& text = field(row, place);
-    const std::optional<double> value = csv_number(text);
-    if (!value) fail(row, cat("\"", text, "\" in column \"", column_.name, "\" is not a number."));
+    const std::string& text = row.fields[place];
+    const std::optional<double> value = missing(row, place) ? column_.fill : csv_value(column_, text);
+    if (!value)
+      fail(row,
+           cat("\"", text, "\" in column \"", column_.name, "\" is not a ", column_.date ? "date" : "number", "."));
     return static_cast<float>((*value - column_.mean) / column_.deviation);
   }
 
@@ -84,8 +73,9 @@ Tensor encode_inputs(const TableEncoder& encoder, const CsvTable& table) {
         *sample = read.number(table.rows[row], table.places[i]);
       else
         sample[read.category(table.rows[row], table.places[i])] = 1;
+      if (column.marks_missing()) sample[1] = read.missing(table.rows[row], table.places[i]) ? 1 : 0;
     }
-    first += std::max<std::size_t>(column.categories.size(), 1);
+    first += static_cast<std::size_t>(column.width());
   }
   return tensor(x, {std::ssize(table.rows), encoder.width()});
 }
@@ -178,9 +168,15 @@ TableEncoder::Rows encode_rows(const TableEncoder& encoder, const CsvTable& tabl
   return rows;
 }
 
+bool TableColumn::marks_missing() const { return missing == Missing::category && categories.empty(); }
+
+std::int64_t TableColumn::width() const {
+  return categories.empty() ? 1 + static_cast<std::int64_t>(marks_missing()) : std::ssize(categories);
+}
+
 std::int64_t TableEncoder::width() const {
   std::int64_t width = 0;
-  for (const TableColumn& column : inputs) width += std::max<std::int64_t>(std::ssize(column.categories), 1);
+  for (const TableColumn& column : inputs) width += column.width();
   return width;
 }
 

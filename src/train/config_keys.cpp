@@ -130,19 +130,50 @@ void check_data(const Named& named) {
       "your own.");
 }
 
+// Options that are words stand as numbers in the configuration.
+Value words_as_numbers(Value value, const std::string& data, const Place& place) {
+  for (auto& [key, option] : value.fields) {
+    if (option.kind == Value::table) option = words_as_numbers(option, with_kind(key), place);
+    if (option.kind != Value::string || key == "name") continue;
+    const std::vector<std::string> words = data::option_words(data, key);
+    const auto found = std::find(words.begin(), words.end(), option.word);
+    if (words.empty()) continue;  // what is wrong with it is said by whoever wants a number
+    if (found == words.end()) {
+      std::string known;
+      for (const std::string& word : words) known += (known.empty() ? "" : ", ") + word;
+      place.fail(option, "'" + option.word + "' is no value of data." + key + "." + did_you_mean(option.word, words) +
+                             " Known: " + known + ".");
+    }
+    option = Value::of(static_cast<std::int64_t>(found - words.begin()));
+  }
+  return value;
+}
+
+Value numbers_as_words(Value value, const std::string& data) {
+  for (auto& [key, option] : value.fields) {
+    const std::vector<std::string> words = data::option_words(data, key);
+    if (option.kind == Value::integer && option.whole >= 0 && option.whole < std::ssize(words))
+      option = Value::of(words[static_cast<std::size_t>(option.whole)]);
+  }
+  return value;
+}
+
 KeyRow data_row() {
-  return {{"data", "name or {name = {options}}", "",
-           "the data set: a name that `varve datasets` lists, or folder:PATH, text:PATH, audio:PATH, csv:PATH, "
-           "chars:PATH, npz:PATH; a folder, or a file that ends in .csv, .tsv, .txt or .npz, needs no kind before it"},
-          [](Config& c, const Value& v, const Place& p) {
-            const Named named = read_named(v, p);
-            located(p, v, [&] { check_data({with_kind(named.name), named.options}); });
-            c.data = with_kind(named.name);
-            c.data_options = {named.options.begin(), named.options.end()};
-          },
-          [](const Config& c) {
-            return named_value({c.data, Numbers(c.data_options.begin(), c.data_options.end())});
-          }};
+  return {
+      {"data", "name or {name = {options}}", "",
+       "the data set: a name that `varve datasets` lists, or folder:PATH, text:PATH, audio:PATH, csv:PATH, "
+       "chars:PATH, npz:PATH; a folder, or a file that ends in .csv, .tsv, .txt or .npz, needs no kind before it"},
+      [](Config& c, const Value& v, const Place& p) {
+        const Value* name = v.find("name");
+        const std::string data = name ? with_kind(p.inside("name").word(*name)) : "";
+        const Named named = read_named(words_as_numbers(v, data, p), p);
+        located(p, v, [&] { check_data({with_kind(named.name), named.options}); });
+        c.data = with_kind(named.name);
+        c.data_options = {named.options.begin(), named.options.end()};
+      },
+      [](const Config& c) {
+        return numbers_as_words(named_value({c.data, Numbers(c.data_options.begin(), c.data_options.end())}), c.data);
+      }};
 }
 
 KeyRow augment_row() {

@@ -11,8 +11,15 @@ namespace {
 using nlohmann::json;
 
 json from_column(const data::TableColumn& column) {
-  return {
-      {"name", column.name}, {"categories", column.categories}, {"mean", column.mean}, {"deviation", column.deviation}};
+  return {{"name", column.name},
+          {"categories", column.categories},
+          {"mean", column.mean},
+          {"deviation", column.deviation},
+          {"date", column.date},
+          {"missing", static_cast<int>(column.missing)},
+          {"fill", column.fill},
+          {"fill_category", column.fill_category},
+          {"missing_count", column.missing_count}};
 }
 
 data::TableColumn to_column(const json& j, const std::string& path) {
@@ -20,8 +27,17 @@ data::TableColumn to_column(const json& j, const std::string& path) {
                               .categories = j.at("categories").get<std::vector<std::string>>(),
                               .mean = j.at("mean"),
                               .deviation = j.at("deviation")};
-  if (!std::isfinite(column.mean) || !(std::isfinite(column.deviation) && column.deviation > 0))
+  // Runs of before there were dates and missing values do not speak of them.
+  column.date = j.value("date", false);
+  column.fill = j.value("fill", 0.0);
+  column.fill_category = j.value("fill_category", "");
+  column.missing_count = j.value("missing_count", std::int64_t{0});
+  const std::int64_t missing = j.value("missing", std::int64_t{0});
+  const bool known = missing >= 0 && missing <= static_cast<std::int64_t>(data::Missing::category);
+  if (!known || !std::isfinite(column.fill) || !std::isfinite(column.mean) ||
+      !(std::isfinite(column.deviation) && column.deviation > 0))
     throw Error(path + ": column \"" + column.name + "\" cannot be scaled by what is written there.");
+  column.missing = static_cast<data::Missing>(missing);
   return column;
 }
 

@@ -80,8 +80,9 @@ std::string row_of(const std::vector<float>& x, const data::TableEncoder& table)
   for (const data::TableColumn& column : table.inputs) {
     text += (text.empty() ? "" : ", ") + column.name + " ";
     if (column.categories.empty()) {
-      text += at < x.size() ? page::general(x[at] * column.deviation + column.mean, 6) : "?";
-      ++at;
+      const double value = at < x.size() ? x[at] * column.deviation + column.mean : 0;
+      text += at >= x.size() ? "?" : column.date ? column.value_text(value) : page::general(value, 6);
+      at += static_cast<std::size_t>(column.width());
       continue;
     }
     std::string value = "?";

@@ -240,5 +240,68 @@ TEST_F(ArrayFiles, InOneArchiveAreSplits) {
   expect_error([&] { npz(path("a.npz")); }, "must hold x_train and y_train");
 }
 
+TEST(CsvValues, DatesAreDays) {
+  EXPECT_EQ(csv_date("1970-01-02"), 1);
+  EXPECT_EQ(csv_date("2024-03-01"), 19783);
+  EXPECT_EQ(csv_date("2024/3/1"), 19783);
+  EXPECT_EQ(csv_date("1.3.2024"), 19783);
+  EXPECT_EQ(csv_date("2024-03-01 12:00"), 19783.5);
+  EXPECT_EQ(csv_date("2024-03-01T06:00:00Z"), 19783.25);
+  EXPECT_EQ(csv_date("2024-03-01T06:00:00+06:00"), 19783);
+  EXPECT_EQ(csv_date_text(19783.5), "2024-03-01 12:00");
+  EXPECT_EQ(csv_date_text(-1), "1969-12-31");
+  for (const char* none : {"2024-02-30", "2024-13-01", "2024-3", "20240301", "2024-03-01x", "2024-03-01T25:00",
+                           "1.3.24", "2024-03/01", "", "99999-01-01", "2024-03-01T06:00:00*06:00"})
+    EXPECT_EQ(csv_date(none), std::nullopt) << none;
+}
+
+TEST_F(CsvFile, FindsItsSeparator) {
+  for (const char* text : {"a;b;c\n1,5;2;3\n4;5;x\n", "a\tb\tc\n1,5\t2\t3\n4\t5\tx\n", "a|b|c\n1,5|2|3\n4|5|x\n"})
+    EXPECT_EQ(csv(write("t.csv", text), {.test_share = 0}).train.x(), (TensorType{f32, {3}})) << text;
+  const Splits named =
+      varve::data::load("csv:" + write("t.csv", "a,b;c,d\n1,5;2,3\n"), {{"separator", 2}, {"test_share", 0}});
+  EXPECT_EQ(named.train.info().table->separator, ';');
+  expect_error([&] { varve::data::load("csv:" + path("t.csv"), {{"separator", 9}}); }, "separator must be one of");
+}
+
+TEST_F(CsvFile, OfDatesHasNumbers) {
+  const Dataset train = load("when,y\n2024-03-01,1.5\n2024-03-03,2.5\n1.3.2024 12:00,3.5\n").train;
+  EXPECT_EQ(train.x(), (TensorType{f32, {1}}));
+  EXPECT_TRUE(train.info().table->inputs[0].date);
+  EXPECT_EQ(x(train, 2), (std::vector<float>{19783.5f}));
+  expect_error([&] { train.info().table->encode("when\nsoon\n", "a row"); },
+               "a row, line 2: \"soon\" in column \"when\" is not a date");
+}
+
+constexpr const char* kGaps = "area,wall,y\n10,wood,1.5\n,brick,2.5\n30,NA,3.5\n80,brick,4.5\n10,?,5.5\n";
+
+TEST_F(CsvFile, WithGapsNeedsARule) {
+  expect_error([&] { load(kGaps); },
+               "line 3: no value for \"area\". Fill it in, leave the line out, or say what to do");
+  const auto filled = [&](Missing rule) {
+    return load(kGaps, {.test_share = 0, .standardize = false, .missing = rule}).train;
+  };
+  EXPECT_EQ(x(filled(Missing::mean), 1), (std::vector<float>{32.5f, 1, 0}));
+  EXPECT_EQ(x(filled(Missing::median), 1)[0], 20);
+  EXPECT_EQ(x(filled(Missing::frequent), 1)[0], 10);
+  EXPECT_EQ(x(filled(Missing::mean), 2), (std::vector<float>{30, 1, 0}));  // brick is the most frequent
+  const Dataset own = filled(Missing::category);
+  EXPECT_EQ(x(own, 0), (std::vector<float>{10, 0, 0, 1, 0}));
+  EXPECT_EQ(x(own, 1), (std::vector<float>{32.5f, 1, 1, 0, 0}));
+  EXPECT_EQ(x(own, 2), (std::vector<float>{30, 0, 0, 0, 1}));
+  const Dataset median = filled(Missing::median);
+  const TableEncoder& table = *median.info().table;
+  EXPECT_EQ(table.inputs[0].missing_text(), "\"area\": 1 missing value, taken as 20, the median");
+  EXPECT_EQ(table.inputs[1].missing_text(), "\"wall\": 2 missing values, taken as \"brick\"");
+  // Rows to predict go by the same rule.
+  EXPECT_EQ(table.encode("area,wall\nnull,wood\n", "a row").x.to_vector<float>(), (std::vector<float>{20, 0, 1}));
+}
+
+TEST_F(CsvFile, WithGapsWhereNoneMayBeIsRefused) {
+  const CsvOptions mean = {.test_share = 0, .missing = Missing::mean};
+  expect_error([&] { load("a,y\n1,2.5\n2,\n", mean); }, "line 3: no value for \"y\"");
+  expect_error([&] { load("a,b,y\n,1,2.5\nNA,2,3.5\n", mean); }, "column \"a\" has no values");
+}
+
 }  // namespace
 }  // namespace varve::data
