@@ -1,5 +1,6 @@
 // `varve datasets`: what there is to learn from, and a look at it.
 #include <algorithm>
+#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +27,8 @@ constexpr const char* kDatasetsExamples = R"(Examples:
   varve datasets                           all of them, and which are here
   varve datasets digits --sheet out.png    a sheet of samples to look at
   varve datasets imdb words=10000          sizes with an option set
-  varve datasets mnist --get               download it)";
+  varve datasets mnist --get               download it
+  varve datasets make shapes FOLDER        made-up files: shapes, photos, sounds, speech or reviews; samples=100 seed=1)";
 
 std::string state_of(const data::CatalogEntry& entry) {
   if (entry.present) return "here";
@@ -56,7 +58,8 @@ void list_all(bool json) {
         {entry.name, thousands(entry.train), thousands(entry.test), entry.input, state_of(entry), entry.doc});
   std::cout << aligned(rows)
             << "Your own: data=folder:PATH (one folder of pictures a class), text:PATH and audio:PATH (of texts, of "
-               "sounds), csv:PATH, chars:PATH, npz:PATH.\n"
+               "sounds), voc:PATH (boxes or masks), csv:PATH, jsonl:PATH, chars:PATH, npz:PATH, shards:PATTERN (many "
+               "files).\n"
             << "Files are kept in " << data::root()
             << " (VARVE_DATA names another folder). To download: varve datasets "
             << "NAME --get\n";
@@ -98,7 +101,33 @@ train::Config config_of_data(const DatasetsOptions& options) {
   }
 }
 
+// datasets make KIND FOLDER samples=… seed=…
+int make(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  data::MakeOptions options;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      names.push_back(word);
+      continue;
+    }
+    const std::string key = word.substr(0, equals);
+    std::int64_t& field = key == "samples" ? options.samples : options.seed;
+    const char* end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data() + equals + 1, end, field);
+    if ((key != "samples" && key != "seed") || error != std::errc() || stop != end)
+      throw UsageError(cat("datasets make: expected samples=NUMBER or seed=NUMBER, got '", word, "'."));
+  }
+  if (names.size() != 2)
+    throw UsageError(
+        cat("datasets make: expected a kind and a folder. Kinds: ", joined(data::make_kinds(), ", "), "."));
+  data::make_files(names[0], names[1], options);
+  std::cout << printable(names[1]) << ": " << options.samples << " samples of " << names[0] << '\n';
+  return kOk;
+}
+
 int run_datasets(const DatasetsOptions& options) {
+  if (options.name == "make") return make(options.settings);
   if (options.name.empty()) {
     if (!options.sheet.empty() || options.get)
       throw UsageError("name a data set: varve datasets digits --sheet out.png");

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/menu.h"
 #include "cli/predict_inputs.h"
+#include "cli/predict_places.h"
 #include "cli/subject.h"
 #include "cli/text.h"
 #include "page/numbers.h"
@@ -22,6 +23,8 @@ struct PredictOptions {
   std::string run;
   std::vector<std::string> files;
   int top = 0;
+  std::string out = ".";
+  double score = 0.3;
   bool json = false, csv = false;
 };
 
@@ -36,6 +39,7 @@ Examples:
   varve predict runs/cnn-cifar-1 *.jpg top=1
   varve predict runs/cnn-cifar-1 photos --csv > answers.csv
   varve predict runs/speech-1 word.wav
+  varve predict runs/street-1 photo.jpg out=masks     a class for each pixel: masks/photo.mask.png
   varve predict runs/houses-1 new.csv --csv
   varve predict runs/houses-1 120,4,brick         one row, without its target
   varve predict runs/lstm-imdb-1 "A film to remember, for the wrong reasons.")";
@@ -108,13 +112,6 @@ void print_json(const std::vector<Answers>& all) {
   std::cout << list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
-
 // Classes: the name and the probability of each answer. Numbers: a column for each output.
 void print_csv(const train::TrainedModel& run, const std::vector<Answers>& all) {
   const bool classes = of_classes(run);
@@ -157,6 +154,10 @@ int predict(const PredictOptions& options) {
     throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet-1."));
   const train::TrainedModel run = train::load_run(options.run);
   train::use_machine(run.config);
+  if (answers_places(run))
+    return predict_places(
+        run,
+        {.files = options.files, .out = options.out, .score = options.score, .json = options.json, .csv = options.csv});
   const int top = options.top > 0 ? options.top : options.csv || run.table ? 1 : 3;
   std::vector<Answers> all;
   read_samples(run, options.files, [&](const Samples& samples) { add_answers(run, samples, top, all); });
@@ -183,6 +184,8 @@ void add_predict(Menu& menu) {
               "pictures, sounds, folders, tables, rows, text files or text; -: the standard input")
       .option("--top", options->top, "how many classes; 0: three, and one of each row of a table",
               {.least = 0, .most = 1000})
+      .option("--out", options->out, "the folder that masks are written into")
+      .option("--score", options->score, "boxes that are less sure are left out", {.least = 0, .most = 1})
       .flag("--json", options->json, "one JSON array")
       .flag("--csv", options->csv, "a table with a line for each sample")
       .exclusive("--json", "--csv");

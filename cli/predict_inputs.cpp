@@ -39,7 +39,7 @@ void read_table(const data::TableEncoder& table, const std::string& word, const 
   } else if (is_file(word)) {
     text = load_text(word);
   } else {
-    if (table.inputs.size() > 1 && word.find(table.separator) == std::string::npos) {
+    if (table.inputs.size() > 1 && !word.starts_with('{') && word.find(table.separator) == std::string::npos) {
       std::vector<std::string> names;
       for (const data::TableColumn& column : table.inputs) names.push_back(column.name);
       throw Error(cat(source, ": there is no such file, and a row has ", names.size(),
@@ -48,7 +48,8 @@ void read_table(const data::TableEncoder& table, const std::string& word, const 
     text = word;
     source = cat("the row ", source);
   }
-  const data::TableEncoder::Rows rows = table.encode(text, source);
+  const bool json = word.ends_with(".jsonl") || text.starts_with('{');
+  const data::TableEncoder::Rows rows = json ? table.encode_json(text, source) : table.encode(text, source);
   Samples samples{.names = {}, .x = rows.x};
   for (const std::int64_t line : rows.lines)
     samples.names.push_back(name == word && !is_file(word) ? word : cat(name, ":", line));
@@ -101,10 +102,9 @@ class Pictures {
       const std::string bytes = all_of_stdin();
       add(kStandardInput, decode_picture(bytes.data(), bytes.size(), kStandardInput, channels()));
     } else if (fs::is_directory(word, ignored)) {
-      for (const std::string& file : files_in(word, has_picture_name, "picture"))
-        add(file, load_picture(file, channels()));
+      for (const std::string& file : files_in(word, has_picture_name, "picture")) add(file, loaded(file));
     } else {
-      add(word, load_picture(word, channels()));
+      add(word, loaded(word));
     }
   }
   void finish() {
@@ -116,6 +116,9 @@ class Pictures {
   }
 
  private:
+  Picture loaded(const std::string& file) const {
+    return load_picture_to_fill(file, channels(), run_.input[0], run_.input[1]);
+  }
   int channels() const { return static_cast<int>(run_.input[2]); }
   void add(const std::string& name, const Picture& picture) {
     const std::vector<float> pixels = pixels_of(run_, picture);
@@ -213,6 +216,22 @@ void read_array(const train::TrainedModel& run, const std::string& file, const T
 }
 
 }  // namespace
+
+std::vector<std::string> pictures_of(const std::vector<std::string>& words) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const std::string& word : words)
+    if (fs::is_directory(word, ignored))
+      for (const std::string& file : files_in(word, has_picture_name, "picture")) files.push_back(file);
+    else
+      files.push_back(word);
+  return files;
+}
+
+Tensor picture_sample(const train::TrainedModel& run, const std::string& file) {
+  const Picture picture = load_picture_to_fill(file, static_cast<int>(run.input[2]), run.input[0], run.input[1]);
+  return tensor(pixels_of(run, picture), {1, run.input[0], run.input[1], run.input[2]});
+}
 
 void read_samples(const train::TrainedModel& run, const std::vector<std::string>& words, const Take& take) {
   Pictures pictures(run, take);

@@ -20,4 +20,9 @@ struct Samples {
 void read_samples(const train::TrainedModel& run, const std::vector<std::string>& words,
                   const std::function<void(const Samples&)>& take);
 
+// The files that words name: pictures, and those in folders.
+std::vector<std::string> pictures_of(const std::vector<std::string>& words);
+// A picture as the run's own samples were prepared: [1, height, width, channels].
+Tensor picture_sample(const train::TrainedModel& run, const std::string& file);
+
 }  // namespace varve::cli

@@ -29,7 +29,8 @@ bool is_setting_name(const std::string& word) {
     std::set<std::string> names = {"rate", "name", "classes", "steps", "from", "to", "sizes"};
     for (const train::ConfigKey& key : train::config_keys()) names.insert(key.name);
     for (const zoo::Entry& entry : zoo::entries()) names.insert(entry.sizes.begin(), entry.sizes.end());
-    for (const char* kind : {"digits", "imdb", "ptb", "folder:", "csv:", "chars:", "text:", "audio:"})
+    for (const char* kind :
+         {"digits", "imdb", "ptb", "folder:", "csv:", "chars:", "text:", "audio:", "voc:", "jsonl:", "shards:"})
       for (const std::string& option : data::options_of(kind)) names.insert(option);
     return names;
   }();

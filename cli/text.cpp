@@ -46,6 +46,13 @@ std::string in_cell(std::string text) {
   return text;
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
 std::string skipped_line(const data::Info& info) {
   constexpr std::size_t kNamed = 3;
   const std::size_t count = info.skipped.size();

@@ -18,6 +18,7 @@ std::string thousands(std::int64_t value);                    // 11,926
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string in_cell(std::string text);  // of a Markdown table: with its bars escaped
 
+std::string csv_field(const std::string& text);  // in quotes where it needs them
 // "3 files are no pictures that can be read, and were skipped: a.tif, b.tif, c.txt\n"; "" when there are none.
 std::string skipped_line(const data::Info& info);
 

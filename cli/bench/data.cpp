@@ -1,9 +1,13 @@
 // `varve bench data`: what the loader delivers, and how short a training step may be before it waits.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/text.h"
 #include "bench/clock.h"
@@ -127,6 +131,54 @@ std::string shortest_steps(const std::vector<Case>& cases, const std::vector<Thr
   return text;
 }
 
+// ---- beside the library that decodes JPEG
+
+// Files of a folder that are JPEG by their name.
+std::vector<std::string> jpeg_files(const std::string& name) {
+  std::vector<std::string> files;
+  if (!name.starts_with("folder:")) return files;
+  const std::filesystem::path folder = name.substr(7);
+  const bool parted = std::filesystem::is_directory(folder / "train");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(parted ? folder / "train" : folder)) {
+    std::string ending = entry.path().extension().string();
+    for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (entry.is_regular_file() && (ending == ".jpg" || ending == ".jpeg")) files.push_back(entry.path().string());
+  }
+  return files;
+}
+
+// Pictures a second that threads read and decode to their full size, and do nothing else with.
+double decoded_alone(const std::vector<std::string>& files, int threads) {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> all;
+  const auto start = Clock::now();
+  for (int i = 0; i < threads; ++i)
+    all.emplace_back([&] {
+      while (!stop && bench::seconds_since(start) < kLoaderSeconds) load_picture(files[next++ % files.size()], 3);
+    });
+  for (std::thread& thread : all) thread.join();
+  return static_cast<double>(next) / bench::seconds_since(start);
+}
+
+struct BesideDecoder {
+  double alone = 0, loader = 0;  // pictures a second
+};
+
+// In turns, so that what else the machine does is shared; the middle one of several rounds each.
+BesideDecoder beside_decoder(const data::Dataset& set, const std::vector<std::string>& files, std::int64_t batch,
+                             int threads) {
+  constexpr int kRounds = 5;
+  std::vector<double> alone, loader;
+  for (int round = 0; round < kRounds; ++round) {
+    alone.push_back(decoded_alone(files, threads));
+    const Pass one = pass({"", set, threads}, batch, 0);
+    loader.push_back(one.samples / one.seconds);
+  }
+  for (auto* rates : {&alone, &loader}) std::sort(rates->begin(), rates->end());
+  return {alone[kRounds / 2], loader[kRounds / 2]};
+}
+
 int run_bench_data(const BenchDataOptions& options) {
   if (options.batch < 1) throw UsageError(cat("batch: expected 1 or more, got ", options.batch, "."));
   if (options.workers < 0) throw UsageError(cat("workers: expected 0 or more, got ", options.workers, "."));
@@ -151,11 +203,30 @@ int run_bench_data(const BenchDataOptions& options) {
                     thousands(static_cast<std::int64_t>(m.samples)), fixed(m.bytes / 1e6, 1), fixed(m.batch_ms, 3),
                     fixed(100 * m.waited, 2) + "%"});
   }
-  if (options.json) return kOk;
+  const std::vector<std::string> jpegs = jpeg_files(options.name);
+  const int threads = std::max(options.workers, 1);
+  BesideDecoder beside;
+  if (!jpegs.empty()) beside = beside_decoder(set, jpegs, std::min(batch, set.size()), threads);
+  if (options.json) {
+    if (!jpegs.empty())
+      std::cout << nlohmann::ordered_json{{"data", options.name},
+                                          {"threads", threads},
+                                          {"decoder_alone_per_s", beside.alone},
+                                          {"loader_per_s", beside.loader},
+                                          {"share", beside.loader / beside.alone}}
+                       .dump()
+                << std::endl;
+    return kOk;
+  }
   std::cout << options.name << " · " << thousands(set.size()) << " samples of " << set.x().str() << " · batch " << batch
             << "\n\n"
             << aligned(rows) << '\n'
             << shortest_steps(cases, measured, batch);
+  if (!jpegs.empty())
+    std::cout << "libjpeg-turbo alone reads " << thousands(std::llround(beside.alone))
+              << " of these files a second with " << threads << (threads == 1 ? " thread" : " threads")
+              << ", the loader " << thousands(std::llround(beside.loader)) << ": "
+              << fixed(beside.loader / beside.alone, 2) << " of that\n";
   return kOk;
 }
 

@@ -33,6 +33,8 @@ class Source {
   virtual TensorType x() const = 0;  // of one sample; images are f32 [H, W, C] in 0…1, token ids i32 [T]
   virtual TensorType y() const = 0;  // a class: i32 []
   virtual void read(std::int64_t index, std::byte* x, std::byte* y) const = 0;  // may throw Error
+  // Where samples are read best in an order that keeps neighbours together: that of an epoch. Empty: any.
+  virtual std::vector<std::int64_t> order(std::uint64_t, std::uint64_t) const { return {}; }
   // Text cut into parallel streams: batches take one window of each in order, and are never shuffled. 0: ordinary data.
   virtual std::int64_t streams() const { return 0; }
   // All that a sample consists of: x and y, but for a FieldSource.
@@ -83,13 +85,19 @@ struct Image {
     return pixels[static_cast<std::size_t>((row * width + column) * channels + channel)];
   }
 };
+// Boxes of a picture: rows of (class, left, top, right, bottom), in shares of the picture's sides; class -1: no box.
+struct Boxes {
+  std::span<float> rows;
+  std::int64_t height, width;  // of the picture
+};
 struct Transform {
   std::string name;
   std::function<void(Image&, Random&)> apply;
   // The same to targets that are a value for each pixel, [H, W] or [H, W, C], with the same random numbers: values
   // move, and are never mixed.
   std::function<void(Image&, Random&)> to_targets = {};
-  bool moves = true;  // pixels to other places: then targets of each pixel need to_targets
+  bool moves = true;  // pixels to other places: then targets of each pixel need to_targets, and boxes to_boxes
+  std::function<void(Boxes&, Random&)> to_boxes = {};  // the same to boxes; what hardly shows afterwards is no box
 };
 Transform random_crop(std::int64_t padding);      // shifted within zero padding
 Transform random_flip();                          // left to right, every second time
@@ -170,6 +178,7 @@ struct TableEncoder {
   // Rows of a file, with a header or without, with the target or without. Error that names the line and the column of
   // what does not fit.
   Rows encode(const std::string& text, const std::string& source) const;
+  Rows encode_json(const std::string& text, const std::string& source) const;  // of JSON lines
   Tensor unscaled(const Tensor& values) const;  // outputs or targets of a regression, in the unit of the file
 };
 
@@ -186,6 +195,7 @@ struct Info {
   std::shared_ptr<const SoundEncoder> sound = nullptr;  // of samples that were sounds
   // Of several targets: the classes of each, by its name. `classes` are those of the first.
   std::map<std::string, std::vector<std::string>> target_classes = {};
+  bool boxes = false;  // the first target is rows of Boxes
 };
 
 class Dataset {  // a cheap handle
@@ -231,6 +241,8 @@ class Dataset {  // a cheap handle
   Dataset as_part(std::vector<std::int64_t> sizes, std::int64_t classes = 0) const;
   const std::vector<std::int64_t>& parts() const;  // of all ranks; empty: every rank can read every sample
   std::int64_t total() const;                      // of all ranks' parts; size() where there are none
+  // All samples once, in the order of an epoch: shuffled as the source likes it.
+  std::vector<std::int64_t> order(std::uint64_t seed, std::uint64_t epoch) const;
 
   // One sample, transformed as in epoch 0 with seed 0: its first input and target, or all of them.
   std::pair<Tensor, Tensor> at(std::int64_t index) const;

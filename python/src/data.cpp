@@ -160,6 +160,14 @@ void bind_dataset(nb::module_& m) {
           },
           "How rows of a table became samples; None when they did not.")
       .def_prop_ro(
+          "boxes", [](const Dataset& d) { return d.info().boxes; },
+          "Whether its targets are rows of (class, left, top, right, bottom).")
+      .def(
+          "order", [](const Dataset& d, std::uint64_t seed, std::uint64_t epoch) { return d.order(seed, epoch); },
+          "seed"_a, "epoch"_a,
+          "All samples once, in the order of an epoch.\n\n>>> sorted(data.digits(train=4, test=1).train.order(1, "
+          "0))\n[0, 1, 2, 3]")
+      .def_prop_ro(
           "sound",
           [](const Dataset& d) -> std::optional<data::SoundEncoder> {
             return d.info().sound ? std::optional(*d.info().sound) : std::nullopt;
@@ -360,6 +368,15 @@ void bind_words_and_tables(nb::module_& m) {
             return nb::make_tuple(rows.x, rows.y.defined() ? nb::cast(rows.y) : nb::none());
           },
           "text"_a, "source"_a = "table", "Rows of CSV text as samples; without targets where they have none.")
+      .def(
+          "encode_json",
+          [](const data::TableEncoder& e, const std::string& text, const std::string& source) {
+            const data::TableEncoder::Rows rows = unlocked([&] { return e.encode_json(text, source); });
+            return nb::make_tuple(rows.x, rows.y.defined() ? nb::cast(rows.y) : nb::none());
+          },
+          "text"_a, "source"_a = "table",
+          "The same of JSON lines.\n\n>>> table = data.dataset({'wall': ['brick', 'wood'], 'price': [1.5, 2.5]}, "
+          "'price').table\n>>> table.encode_json('{\"wall\": \"wood\"}')[0].tolist()\n[[0.0, 1.0]]")
       .def(
           "unscaled", [](const data::TableEncoder& e, const Tensor& v) { return e.unscaled(v); }, "values"_a,
           "Outputs of a regression in the unit of the file.\n\n>>> table = data.dataset({'wall': ['brick', 'wood'], "

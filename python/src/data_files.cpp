@@ -1,4 +1,6 @@
 // Sounds, and folders of texts and sounds.
+#include <algorithm>
+
 #include "bindings.h"
 
 namespace varve::python {
@@ -70,10 +72,102 @@ void bind_sounds(nb::module_& m) {
           "data.SoundEncoder(frames=50).encode(numpy.zeros(4000, 'float32'), 16000).shape\n(50, 40, 1)");
 }
 
+data::Missing missing_by_word(const std::string& word) {
+  const std::vector<std::string> words = data::option_words("csv:", "missing");
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end())
+    throw Error("missing: expected error, mean, median, frequent or category, got '" + word + "'." +
+                did_you_mean(word, words));
+  return static_cast<data::Missing>(found - words.begin());
+}
+
+data::JsonlOptions row_options(const std::string& target, double test_share, bool standardize, bool classes,
+                               bool scale_target, const std::string& missing, std::int64_t words, std::int64_t length,
+                               const data::TableEncoder* encoder, const data::Vocabulary* vocabulary) {
+  data::JsonlOptions options{target, test_share, standardize, classes, scale_target, missing_by_word(missing),
+                             words,  length,     nullptr,     nullptr};
+  if (encoder) options.encoder = std::make_shared<data::TableEncoder>(*encoder);
+  if (vocabulary) options.vocabulary = std::make_shared<data::Vocabulary>(*vocabulary);
+  return options;
+}
+
+void bind_rows(nb::module_& m) {
+  m.def(
+      "_jsonl",
+      [](const std::string& path, const std::string& target, double test_share, bool standardize, bool classes,
+         bool scale_target, const std::string& missing, std::int64_t words, std::int64_t length,
+         const data::TableEncoder* encoder, const data::Vocabulary* vocabulary) {
+        const data::JsonlOptions options = row_options(target, test_share, standardize, classes, scale_target, missing,
+                                                       words, length, encoder, vocabulary);
+        return unlocked([&] { return data::jsonl(path, options); });
+      },
+      "path"_a, "target"_a, "test_share"_a, "standardize"_a, "classes"_a, "scale_target"_a, "missing"_a, "words"_a,
+      "length"_a, "encoder"_a.none(), "vocabulary"_a.none());
+  m.def(
+      "_shards",
+      [](const std::string& pattern, std::int64_t buffer, std::int64_t height, std::int64_t width, int channels,
+         std::vector<std::string> names, const std::string& target, double test_share, bool standardize, bool classes,
+         bool scale_target, const std::string& missing, std::int64_t words, std::int64_t length,
+         const data::TableEncoder* encoder, const data::Vocabulary* vocabulary) {
+        const data::ShardOptions options{row_options(target, test_share, standardize, classes, scale_target, missing,
+                                                     words, length, encoder, vocabulary),
+                                         buffer,
+                                         height,
+                                         width,
+                                         channels,
+                                         std::move(names)};
+        return unlocked([&] { return data::shards(pattern, options); });
+      },
+      "pattern"_a, "buffer"_a, "height"_a, "width"_a, "channels"_a, "names"_a, "target"_a, "test_share"_a,
+      "standardize"_a, "classes"_a, "scale_target"_a, "missing"_a, "words"_a, "length"_a, "encoder"_a.none(),
+      "vocabulary"_a.none());
+}
+
+Picture to_bytes(nb::handle array) {
+  const Tensor x = to_tensor(array);
+  if (x.dtype() != u8 || x.rank() != 3)
+    throw Error("picture: expected an array [height, width, channels] of bytes, got " + x.type().str() + ".");
+  return {x.dim(0), x.dim(1), x.dim(2), x.to_vector<std::uint8_t>()};
+}
+
+void bind_voc(nb::module_& m) {
+  m.def("_voc", [](const std::string& path, std::int64_t height, std::int64_t width, int channels,
+                   const std::string& task, std::int64_t boxes, bool difficult, std::int32_t border, double test_share,
+                   std::vector<std::string> classes) {
+    const std::vector<std::string> tasks = data::option_words("voc:", "task");
+    const auto found = std::find(tasks.begin(), tasks.end(), task);
+    if (found == tasks.end())
+      throw Error("voc: expected the task found, segmentation or detection, got '" + task + "'.");
+    const data::VocOptions options{
+        height, width,      channels,          static_cast<data::VocTask>(found - tasks.begin()), boxes, difficult,
+        border, test_share, std::move(classes)};
+    return unlocked([&] { return data::voc(path, options); });
+  });
+  m.def("_save_jpeg", [](const std::string& path, nb::handle picture, int quality) {
+    const Picture pixels = to_bytes(picture);
+    unlocked([&] { save_jpeg(path, pixels, quality); });
+  });
+  m.def("_load_mask", [](const std::string& path) {
+    const Picture mask = unlocked([&] { return load_mask(path); });
+    return tensor(mask.pixels, {mask.height, mask.width, mask.channels});
+  });
+  m.def("_save_mask", [](const std::string& path, nb::handle mask) {
+    const Picture pixels = to_bytes(mask);
+    unlocked([&] { save_mask(path, pixels); });
+  });
+  m.def("_make_files", [](const std::string& kind, const std::string& folder, std::int64_t samples, std::int64_t seed) {
+    unlocked([&] { data::make_files(kind, folder, {samples, seed}); });
+  });
+  m.def("make_kinds", &data::make_kinds,
+        "What `make_files` makes.\n\n>>> from varve import data\n>>> 'shapes' in data.make_kinds()\nTrue");
+}
+
 }  // namespace
 
 void bind_data_files(nb::module_& m) {
   bind_sounds(m);
+  bind_rows(m);
+  bind_voc(m);
   m.def(
       "_text_folder",
       [](const std::string& path, std::int64_t words, std::int64_t length, double test_share,

@@ -20,20 +20,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._set_table import *  # data sets by name
 
-from ._core import Dataset, Error, SampleRandom, SoundEncoder, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, transform_names
+from ._core import Dataset, Error, SampleRandom, SoundEncoder, Splits, TableColumn, TableEncoder, Tensor, Transform, Vocabulary, make_kinds, transform_names
 from ._catalog import (
     CatalogEntry, PathLike, catalog, characters, csv, idx, image_folder, load, load_picture, named, numpy, option_words, options_of, present,
     resize, root, save_png,
 )  # fmt: skip
-from ._files import audio_folder, load_wav, log_mel, resample, save_wav, text_folder
+from ._files import (
+    audio_folder, jsonl, load_mask, load_wav, log_mel, make_files, resample, save_jpeg, save_mask, save_wav, shards, text_folder,
+    voc,
+)  # fmt: skip
 from ._samples import Mapped, Reader, array_of, classes_of, columns_of, csv_text, input_array, is_text, target_array
 
 globals().update(named)
 _sets = list(named)
 __all__ = [
-    "CatalogEntry", "DataLoader", "Dataset", "SampleRandom", "SoundEncoder", "Splits", "TableColumn", "TableEncoder", "Transform", "Vocabulary",
-    "audio_folder", "catalog", "characters", "csv", "dataset", "idx", "image_folder", "load", "load_picture", "load_wav", "log_mel", "normalize", "numpy", "option_words", "options_of",
-    "part", "present", "resample", "resize", "root", "save_png", "save_wav", "text_folder", "transform_names", "use_processes", *_sets,
+    "CatalogEntry", "DataLoader", "Dataset", "SampleRandom", "SoundEncoder", "Splits", "TableColumn", "TableEncoder",
+    "Transform", "Vocabulary", "audio_folder", "catalog", "characters", "csv", "dataset", "idx", "image_folder", "jsonl",
+    "load", "load_mask", "load_picture", "load_wav", "log_mel", "make_files", "make_kinds", "normalize", "numpy",
+    "option_words", "options_of", "part", "present", "resample", "resize", "root", "save_jpeg", "save_mask", "save_png",
+    "save_wav", "shards", "text_folder", "transform_names", "use_processes", "voc", *_sets,
 ]  # fmt: skip
 
 # ---- data of Python

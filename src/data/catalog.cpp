@@ -114,6 +114,25 @@ Splits load_audio_folder(const std::string& path, const Reader& reader, const Gi
   return audio_folder(path, options);
 }
 
+// "path#target" in two.
+std::pair<std::string, std::string> with_target(const std::string& rest) {
+  const std::size_t mark = rest.rfind('#');
+  return {rest.substr(0, mark), mark == std::string::npos ? "" : rest.substr(mark + 1)};
+}
+
+Splits load_voc(const std::string& path, const Reader& reader, const Given& given) {
+  VocOptions options = {.classes = given.like.classes};
+  reader.read("height", options.height);
+  reader.read("width", options.width);
+  reader.read("channels", options.channels);
+  reader.read_word("task", options.task);
+  reader.read("boxes", options.boxes);
+  reader.read("difficult", options.difficult);
+  reader.read("border", options.border);
+  reader.read("test_share", options.test_share);
+  return voc(path, options);
+}
+
 Splits load_csv(const std::string& rest, const Reader& reader, const Given& given) {
   CsvOptions options;
   reader.read("test_share", options.test_share);
@@ -126,9 +145,41 @@ Splits load_csv(const std::string& rest, const Reader& reader, const Given& give
   reader.read_word("separator", separator);
   options.separator = kSeparators[separator];
   options.encoder = given.like.table;
-  const std::size_t mark = rest.rfind('#');
-  if (mark != std::string::npos) options.target = rest.substr(mark + 1);
-  return csv(rest.substr(0, mark), options);
+  const auto [path, target] = with_target(rest);
+  options.target = target;
+  return csv(path, options);
+}
+
+void read_rows(JsonlOptions& options, const Reader& reader, const Given& given) {
+  reader.read("test_share", options.test_share);
+  reader.read("standardize", options.standardize);
+  reader.read("scale_target", options.scale_target);
+  reader.read("classes", options.classes);
+  reader.read_word("missing", options.missing);
+  reader.read("words", options.words);
+  reader.read("length", options.length);
+  options.encoder = given.like.table;
+  options.vocabulary = given.like.vocabulary;
+}
+
+Splits load_jsonl(const std::string& rest, const Reader& reader, const Given& given) {
+  JsonlOptions options;
+  const auto [path, target] = with_target(rest);
+  options.target = target;
+  read_rows(options, reader, given);
+  return jsonl(path, options);
+}
+
+Splits load_shards(const std::string& rest, const Reader& reader, const Given& given) {
+  ShardOptions options = {.names = given.like.classes};
+  const auto [pattern, target] = with_target(rest);
+  options.rows.target = target;
+  read_rows(options.rows, reader, given);
+  reader.read("buffer", options.buffer);
+  reader.read("height", options.height);
+  reader.read("width", options.width);
+  reader.read("channels", options.channels);
+  return shards(pattern, options);
 }
 
 template <Splits (*loader)(const FetchOptions&)>
@@ -192,6 +243,16 @@ const std::vector<Entry>& kinds() {
       {{.name = "text", .options = {"words", "length", "lengths", "test_share"}}, load_text_folder},
       {{.name = "audio", .options = {"rate", "frames", "mels", "window", "step", "picture", "test_share"}},
        load_audio_folder},
+      {{.name = "jsonl",
+        .options = {"test_share", "standardize", "scale_target", "classes", "missing", "words", "length"}},
+       load_jsonl},
+      {{.name = "shards",
+        .options = {"test_share", "standardize", "scale_target", "classes", "missing", "words", "length", "buffer",
+                    "height", "width", "channels"}},
+       load_shards},
+      {{.name = "voc",
+        .options = {"height", "width", "channels", "task", "boxes", "difficult", "border", "test_share"}},
+       load_voc},
       {{.name = "npz"}, [](const std::string& path, const Reader&, const Given&) { return npz(path); }},
   };
   return entries;
@@ -257,9 +318,10 @@ std::vector<std::string> options_of(const std::string& name) {
 
 std::vector<std::string> option_words(const std::string& name, const std::string& option) {
   const std::string kind = name.substr(0, name.find(':'));
-  const bool table = kind == "csv";
+  const bool table = kind == "csv" || kind == "jsonl" || kind == "shards";
   if (table && option == "missing") return {"error", "mean", "median", "frequent", "category"};
-  if (table && option == "separator") return {"found", "comma", "semicolon", "tab", "bar"};
+  if (kind == "csv" && option == "separator") return {"found", "comma", "semicolon", "tab", "bar"};
+  if (kind == "voc" && option == "task") return {"found", "segmentation", "detection"};
   return {};
 }
 

@@ -37,5 +37,8 @@ struct CsvTable {
   std::optional<std::size_t> target;
 };
 TableEncoder::Rows encode_rows(const TableEncoder& encoder, const CsvTable& table);
+// The same of rows as a file has them: with a header or without, with the target or without.
+TableEncoder::Rows encode_lines(const TableEncoder& encoder, CsvTable table);
+Tensor encode_targets(const TableEncoder& encoder, const CsvTable& table);  // alone
 
 }  // namespace varve::data

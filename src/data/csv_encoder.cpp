@@ -161,6 +161,8 @@ class Layout {
 
 }  // namespace
 
+Tensor encode_targets(const TableEncoder& encoder, const CsvTable& table) { return encode_target(encoder, table); }
+
 TableEncoder::Rows encode_rows(const TableEncoder& encoder, const CsvTable& table) {
   TableEncoder::Rows rows = {.x = encode_inputs(encoder, table), .y = {}, .lines = {}};
   if (table.target) rows.y = encode_target(encoder, table);
@@ -180,15 +182,19 @@ std::int64_t TableEncoder::width() const {
   return width;
 }
 
-TableEncoder::Rows TableEncoder::encode(const std::string& text, const std::string& source) const {
-  CsvTable table = {.source = source, .rows = parse_csv(text, separator, source), .places = {}, .target = {}};
-  if (table.rows.empty()) throw Error(cat(source, " is empty."));
-  Layout(*this, table);
+TableEncoder::Rows encode_lines(const TableEncoder& encoder, CsvTable table) {
+  if (table.rows.empty()) throw Error(cat(table.source, " is empty."));
+  Layout(encoder, table);
   // A target that is left open is to be predicted.
   if (table.target && std::all_of(table.rows.begin(), table.rows.end(),
                                   [&](const CsvRow& row) { return row.fields[*table.target].empty(); }))
     table.target.reset();
-  return encode_rows(*this, table);
+  return encode_rows(encoder, table);
+}
+
+TableEncoder::Rows TableEncoder::encode(const std::string& text, const std::string& source) const {
+  return encode_lines(*this,
+                      {.source = source, .rows = parse_csv(text, separator, source), .places = {}, .target = {}});
 }
 
 Tensor TableEncoder::unscaled(const Tensor& values) const {

@@ -307,6 +307,10 @@ Dataset Dataset::map(std::vector<Transform> transforms, const std::string& input
         throw Error(cat("data set \"", all.info->name, "\": ", transform.name, " moves pixels, and its targets, ",
                         target.type.str(),
                         ", are of each pixel. Give it to_targets, which moves them alike, or moves = false."));
+    if (all.info->boxes && transform.moves && !transform.to_boxes)
+      throw Error(cat("data set \"", all.info->name, "\": ", transform.name,
+                      " moves pixels, and its targets are boxes. ",
+                      "Give it to_boxes, which moves them alike, or moves = false."));
     if (!transform.apply) throw Error(cat("data set: transform \"", transform.name, "\" has no function."));
     mapped->transforms.push_back({std::move(transform), picture});
   }
@@ -400,6 +404,21 @@ Dataset Dataset::as_part(std::vector<std::int64_t> sizes, std::int64_t classes) 
   return Dataset(std::shared_ptr<const View>(std::move(changed)));
 }
 
+std::vector<std::int64_t> Dataset::order(std::uint64_t seed, std::uint64_t epoch) const {
+  const View& all = view("order");
+  std::vector<std::int64_t> places = all.source->order(seed, epoch);
+  if (places.empty()) return permutation(size(), Random(seed, epoch, kOrderStream));
+  if (!all.indices) return places;
+  // Of the source's order what is in this view; a sample that it has several times comes several times.
+  std::vector<std::vector<std::int64_t>> mine(static_cast<std::size_t>(all.source->size()));
+  for (std::size_t i = 0; i < all.indices->size(); ++i)
+    mine[static_cast<std::size_t>((*all.indices)[i])].push_back(static_cast<std::int64_t>(i));
+  std::vector<std::int64_t> chosen;
+  for (const std::int64_t place : places)
+    for (const std::int64_t index : mine[static_cast<std::size_t>(place)]) chosen.push_back(index);
+  return chosen;
+}
+
 const std::vector<std::int64_t>& Dataset::parts() const { return view("parts").parts; }
 
 std::int64_t Dataset::total() const {
@@ -467,6 +486,13 @@ void Dataset::View::transform(FieldMemory x, FieldMemory y, Random& random, std:
         {reinterpret_cast<float*>(x[each.input]), count}, {scratch.data(), count}, shape[0], shape[1], shape[2]};
     const Random before = random;
     each.transform.apply(image, random);
+    if (info->boxes && each.transform.to_boxes) {
+      Random same = before;
+      Boxes boxes = {{reinterpret_cast<float*>(y[0]), static_cast<std::size_t>(targets[0].type.shape.numel())},
+                     shape[0],
+                     shape[1]};
+      each.transform.to_boxes(boxes, same);
+    }
     if (!each.transform.to_targets) continue;
     for (auto& [t, pixels] : moved) {
       if (!has_pixel_targets(inputs[each.input].type, targets[t].type)) continue;

@@ -17,7 +17,7 @@ class FolderSource : public Source {
   TensorType y() const override { return {i32, {}}; }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
     const auto at = static_cast<std::size_t>(index);
-    const Picture fitted = resize_to_fill(load_picture(files_[at], options_.channels), options_.height, options_.width);
+    const Picture fitted = load_picture_to_fill(files_[at], options_.channels, options_.height, options_.width);
     deliver_pixels(fitted.pixels.data(), std::ssize(fitted.pixels), x);
     deliver_class(labels_[at], y);
   }

@@ -11,8 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string kind_of_file(const std::string& path) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kEndings = {
-      {{".csv", "csv"}, {".tsv", "csv"}, {".npz", "npz"}, {".txt", "chars"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 5> kEndings = {
+      {{".csv", "csv"}, {".tsv", "csv"}, {".npz", "npz"}, {".jsonl", "jsonl"}, {".txt", "chars"}}};
   for (const auto& [ending, kind] : kEndings)
     if (path.ends_with(ending)) return kind;
   return "";
@@ -22,6 +22,7 @@ std::string kind_of_file(const std::string& path) {
 std::string kind_of_folder(const fs::path& path) {
   constexpr int kMostLookedAt = 10'000;
   std::error_code error;
+  if (fs::is_directory(path / "JPEGImages", error)) return "voc";
   int looked_at = 0;
   for (fs::recursive_directory_iterator at(path, error), end; !error && at != end && looked_at < kMostLookedAt;
        at.increment(error), ++looked_at) {
@@ -38,6 +39,7 @@ std::string kind_of_folder(const fs::path& path) {
 
 std::string kind_of_path(const std::string& path) {
   std::error_code ignored;
+  if (path.find('*') != std::string::npos) return "shards";
   return fs::is_directory(path, ignored) ? kind_of_folder(path) : kind_of_file(path);
 }
 

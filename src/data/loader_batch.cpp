@@ -137,7 +137,7 @@ void BatchReader::choose_order() {
   else if (!options.sampling.empty())
     order_ = weighted_order(checked_sampling(dataset_, options.sampling), random(kOrderStream));
   else if (options.shuffle && dataset_.streams() == 0)
-    order_ = permutation(dataset_.size(), random(kOrderStream));
+    order_ = dataset_.order(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(options_.epoch));
 }
 
 // What batches are padded to. All processes choose alike: each knows the whole order.

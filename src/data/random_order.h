@@ -13,6 +13,7 @@ namespace varve::data {
 inline constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kSplitStream = kOrderStream + 1;
 inline constexpr std::uint64_t kAmongStream = kOrderStream + 2;
+inline constexpr std::uint64_t kBufferStream = kOrderStream + 3;
 inline constexpr std::uint64_t kMixupStream = kOrderStream + (std::uint64_t{1} << 62);  // plus the batch's index
 
 // 0 … count - 1 in an order of its own for each state of `random` (Fisher and Yates).

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "data/boxes.h"
 
 namespace varve::data {
 namespace {
@@ -140,16 +141,48 @@ void resample_nearest(Image& image, const Turn& from) {
 
 namespace {
 
-// What moves pixels, and mixes none of them, is done to targets as to images.
-Transform moving(const char* name, const std::function<void(Image&, Random&)>& apply) {
-  return {.name = name, .apply = apply, .to_targets = apply};
+// Each box through `move`, which changes a row.
+template <class Move>
+void move_boxes(Boxes& boxes, const Move& move) {
+  for (std::size_t at = 0; at + kBoxNumbers <= boxes.rows.size(); at += kBoxNumbers) {
+    BoxRow row;
+    std::copy_n(boxes.rows.begin() + static_cast<std::ptrdiff_t>(at), row.size(), row.begin());
+    if (row[0] == kNoBox) continue;
+    move(row);
+    if (!cut_box(row)) row = {kNoBox, 0, 0, 0, 0};
+    std::copy(row.begin(), row.end(), boxes.rows.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+}
+
+// The box around where the corners come to: what is drawn at from·p was at p before.
+void turn_box(BoxRow& row, const Turn& from, const Boxes& boxes) {
+  const double det = from.down_down * from.right_right - from.down_right * from.right_down;
+  const auto height = static_cast<double>(boxes.height), width = static_cast<double>(boxes.width);
+  double left = 1e30, top = 1e30, right = -1e30, bottom = -1e30;
+  for (const std::size_t x : {1, 3})
+    for (const std::size_t y : {2, 4}) {
+      const double across = (row[x] - 0.5) * width, down = (row[y] - 0.5) * height;
+      const double new_down = (from.right_right * down - from.down_right * across) / det;
+      const double new_across = (from.down_down * across - from.right_down * down) / det;
+      left = std::min(left, new_across / width + 0.5);
+      right = std::max(right, new_across / width + 0.5);
+      top = std::min(top, new_down / height + 0.5);
+      bottom = std::max(bottom, new_down / height + 0.5);
+    }
+  row = {row[0], static_cast<float>(left), static_cast<float>(top), static_cast<float>(right),
+         static_cast<float>(bottom)};
 }
 
 template <class TurnOf>
 Transform turning(const char* name, const TurnOf& turn) {
   return {.name = name,
           .apply = [turn](Image& image, Random& random) { resample(image, turn(random)); },
-          .to_targets = [turn](Image& targets, Random& random) { resample_nearest(targets, turn(random)); }};
+          .to_targets = [turn](Image& targets, Random& random) { resample_nearest(targets, turn(random)); },
+          .to_boxes =
+              [turn](Boxes& boxes, Random& random) {
+                const Turn from = turn(random);
+                move_boxes(boxes, [&](BoxRow& row) { turn_box(row, from, boxes); });
+              }};
 }
 
 Transform in_place(const char* name, std::function<void(Image&, Random&)> apply) {
@@ -161,17 +194,32 @@ Transform in_place(const char* name, std::function<void(Image&, Random&)> apply)
 Transform random_crop(std::int64_t padding) {
   check(padding >= 0 && padding <= kMostPixels, "random_crop", "a padding of 0 pixels or more",
         static_cast<double>(padding));
-  return moving("crop", [padding](Image& image, Random& random) {
+  const auto drawn = [padding](Random& random) {
     const std::int64_t down = random.integer(2 * padding + 1) - padding;
     const std::int64_t right = random.integer(2 * padding + 1) - padding;
+    return std::pair(down, right);
+  };
+  const auto apply = [drawn](Image& image, Random& random) {
+    const auto [down, right] = drawn(random);
     shift(image, down, right);
-  });
+  };
+  // Pixels are mixed with none, so that targets are moved as images are.
+  return {.name = "crop", .apply = apply, .to_targets = apply, .to_boxes = [drawn](Boxes& boxes, Random& random) {
+            const auto [down, right] = drawn(random);
+            const float y = static_cast<float>(down) / static_cast<float>(boxes.height);
+            const float x = static_cast<float>(right) / static_cast<float>(boxes.width);
+            move_boxes(boxes, [&](BoxRow& row) { row = {row[0], row[1] - x, row[2] - y, row[3] - x, row[4] - y}; });
+          }};
 }
 
 Transform random_flip() {
-  return moving("flip", [](Image& image, Random& random) {
+  const auto apply = [](Image& image, Random& random) {
     if (random.chance(0.5)) flip(image);
-  });
+  };
+  return {.name = "flip", .apply = apply, .to_targets = apply, .to_boxes = [](Boxes& boxes, Random& random) {
+            if (random.chance(0.5))
+              move_boxes(boxes, [](BoxRow& row) { row = {row[0], 1 - row[3], row[2], 1 - row[1], row[4]}; });
+          }};
 }
 
 Transform random_rotate(double degrees) {

@@ -2,9 +2,9 @@
 #include "io/picture.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -72,72 +72,23 @@ Picture with_channels(Picture picture, int channels) {
   return result;
 }
 
-// The pixels that one new pixel is a mean of, and how much each counts.
-struct Window {
-  std::int64_t begin = 0;
-  std::vector<float> weights;
-};
-
-// A triangle as wide as the pixels are apart, in whichever picture that is more.
-std::vector<Window> windows(std::int64_t from, std::int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to), support = std::max(scale, 1.0);
-  std::vector<Window> result(static_cast<std::size_t>(to));
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const auto begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(centre - support)));
-    const auto end = std::min<std::int64_t>(from, static_cast<std::int64_t>(std::ceil(centre + support)));
-    std::vector<double> weights;
-    double sum = 0;
-    for (std::int64_t at = begin; at < end; ++at) {
-      weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(at) + 0.5 - centre) / support));
-      sum += weights.back();
-    }
-    result[i].begin = begin;
-    for (const double weight : weights) result[i].weights.push_back(static_cast<float>(weight / sum));
-  }
-  return result;
-}
-
-// One row of the new height, still of the old width.
-void mix_rows(const Picture& picture, const Window& window, std::vector<float>& row) {
-  std::fill(row.begin(), row.end(), 0.f);
-  for (std::size_t k = 0; k < window.weights.size(); ++k) {
-    const std::uint8_t* from = picture.pixels.data() + (static_cast<std::size_t>(window.begin) + k) * row.size();
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] += window.weights[k] * static_cast<float>(from[i]);
-  }
-}
-
-void mix_columns(const std::vector<float>& row, const std::vector<Window>& columns, std::size_t channels,
-                 std::uint8_t* to) {
-  for (const Window& window : columns) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float* from = row.data() + static_cast<std::size_t>(window.begin) * channels + c;
-      float sum = 0;
-      for (const float weight : window.weights) {
-        sum += weight * *from;
-        from += channels;
-      }
-      *to++ = static_cast<std::uint8_t>(std::clamp(sum + 0.5f, 0.f, 255.f));
-    }
-  }
-}
-
 }  // namespace
 
-Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels) {
+namespace {
+
+Picture decode(std::span<const std::byte> file, const std::string& name, int channels, const io::Wanted& wanted) {
   const std::string source = cat('"', name, '"');
   if (channels != 0 && channels != 1 && channels != 3)
     throw Error(cat(source, ": ", channels, " channels asked for: expected 0 (as it is), 1 (grey) or 3 (colour)."));
-  const std::span<const std::byte> file(static_cast<const std::byte*>(data), bytes);
   const auto begins = [&](std::initializer_list<int> magic) {
     return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin(),
                                                      [](int a, std::byte b) { return a == std::to_integer<int>(b); });
   };
-  if (begins({0xFF, 0xD8, 0xFF})) return with_channels(io::decode_jpeg(file, source), channels);
+  if (begins({0xFF, 0xD8, 0xFF})) return with_channels(io::decode_jpeg(file, source, wanted), channels);
   if (begins({0x89, 'P', 'N', 'G'})) return with_channels(io::decode_png(file, source), channels);
   if (begins({'G', 'I', 'F', '8'})) return with_channels(io::decode_gif(file, source), channels);
   if (begins({'B', 'M'})) return with_channels(io::decode_bmp(file, source), channels);
-  if (begins({'R', 'I', 'F', 'F'}) && bytes > 12 && std::memcmp(file.data() + 8, "WEBP", 4) == 0) {
+  if (begins({'R', 'I', 'F', 'F'}) && file.size() > 12 && std::memcmp(file.data() + 8, "WEBP", 4) == 0) {
 #ifdef VARVE_HAS_WEBP
     return with_channels(io::decode_webp(file, source), channels);
 #else
@@ -145,6 +96,17 @@ Picture decode_picture(const void* data, std::size_t bytes, const std::string& n
 #endif
   }
   throw Error(cat(source, ": none of the pictures that can be read: JPEG, PNG, WebP, GIF, BMP."));
+}
+
+std::vector<std::byte> read_picture_file(const std::string& path) {
+  constexpr std::uint64_t limit = std::uint64_t{1} << 32;  // eight bytes for each of the most pixels, and more
+  return read_file(path, limit);
+}
+
+}  // namespace
+
+Picture decode_picture(const void* data, std::size_t bytes, const std::string& name, int channels) {
+  return decode({static_cast<const std::byte*>(data), bytes}, name, channels, {});
 }
 
 bool has_picture_name(const std::string& path) {
@@ -156,53 +118,12 @@ bool has_picture_name(const std::string& path) {
 }
 
 Picture load_picture(const std::string& path, int channels) {
-  constexpr std::uint64_t limit = std::uint64_t{1} << 32;  // eight bytes for each of the most pixels, and more
-  const std::vector<std::byte> file = read_file(path, limit);
-  return decode_picture(file.data(), file.size(), path, channels);
+  return decode(read_picture_file(path), path, channels, {});
 }
 
-Picture resize(const Picture& picture, std::int64_t height, std::int64_t width) {
-  io::check_picture(picture, "resize");
-  Picture result{.height = height, .width = width, .channels = picture.channels, .pixels = {}};
-  io::check_size(height, width, 0, std::numeric_limits<std::int64_t>::max(), "resize: the new size");
-  const std::size_t channels = static_cast<std::size_t>(picture.channels);
-  const std::size_t new_row = static_cast<std::size_t>(width) * channels;
-  result.pixels.resize(static_cast<std::size_t>(height) * new_row);
-  const std::vector<Window> rows = windows(picture.height, height), columns = windows(picture.width, width);
-  std::vector<float> row(static_cast<std::size_t>(picture.width) * channels);
-  for (std::size_t y = 0; y < rows.size(); ++y) {
-    mix_rows(picture, rows[y], row);
-    mix_columns(row, columns, channels, result.pixels.data() + y * new_row);
-  }
-  return result;
-}
-
-namespace {
-
-// The largest part about the middle that has the proportions of height × width.
-Picture middle(const Picture& picture, std::int64_t height, std::int64_t width) {
-  const auto share = [](std::int64_t a, std::int64_t b, std::int64_t c) {
-    return std::max<std::int64_t>(1, (a * b + c / 2) / c);
-  };
-  const std::int64_t rows = std::min(picture.height, share(picture.width, height, width));
-  const std::int64_t columns = std::min(picture.width, share(picture.height, width, height));
-  if (rows == picture.height && columns == picture.width) return picture;
-  Picture part = {.height = rows, .width = columns, .channels = picture.channels};
-  part.pixels.reserve(static_cast<std::size_t>(rows * columns * picture.channels));
-  const std::int64_t top = (picture.height - rows) / 2, left = (picture.width - columns) / 2;
-  for (std::int64_t row = top; row < top + rows; ++row) {
-    const auto begin = picture.pixels.begin() + (row * picture.width + left) * picture.channels;
-    part.pixels.insert(part.pixels.end(), begin, begin + columns * picture.channels);
-  }
-  return part;
-}
-
-}  // namespace
-
-Picture resize_to_fill(const Picture& picture, std::int64_t height, std::int64_t width) {
-  io::check_picture(picture, "resize_to_fill");
-  io::check_size(height, width, 0, std::numeric_limits<std::int64_t>::max(), "resize_to_fill: the new size");
-  return resize(middle(picture, height, width), height, width);
+Picture load_picture_to_fill(const std::string& path, int channels, std::int64_t height, std::int64_t width) {
+  return resize_to_fill(decode(read_picture_file(path), path, channels, {.height = height, .width = width}), height,
+                        width);
 }
 
 }  // namespace varve

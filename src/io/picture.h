@@ -24,9 +24,15 @@ inline constexpr std::array kPictureEndings = std::to_array<std::string_view>({
 });
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 
+// The size that a picture is to be brought to: a reader may leave out detail that is not seen there. 0: all of it.
+struct Wanted {
+  std::int64_t height = 0, width = 0;
+};
+enum class Pixels : std::uint8_t { colours, numbers };  // of a picture with a palette: its colours, or their numbers
+
 // Grey or colour, 8 bits, as the file has it. Throw Error that begins with `source`.
-Picture decode_jpeg(std::span<const std::byte> file, const std::string& source);
-Picture decode_png(std::span<const std::byte> file, const std::string& source);
+Picture decode_jpeg(std::span<const std::byte> file, const std::string& source, const Wanted& wanted);
+Picture decode_png(std::span<const std::byte> file, const std::string& source, Pixels pixels = Pixels::colours);
 Picture decode_bmp(std::span<const std::byte> file, const std::string& source);
 Picture decode_gif(std::span<const std::byte> file, const std::string& source);
 Picture decode_webp(std::span<const std::byte> file, const std::string& source);

@@ -3,11 +3,13 @@
 #include <cstdio>  // before jpeglib.h, which uses it and does not include it
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <jpeglib.h>
 
 #include <jerror.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "io/picture.h"
 
@@ -117,24 +119,109 @@ void read_rows(jpeg_decompress_struct& info, Picture& picture, std::uint8_t* lin
   jpeg_finish_decompress(&info);
 }
 
+// The smallest of 1/8, 1/4 and 1/2 that leaves as many pixels as are wanted. The transform of blocks to fewer pixels,
+// which costs less the fewer they are, is a mean of neighbours; other fractions would have no vector code.
+unsigned eighths(const jpeg_decompress_struct& info, int orientation, const Wanted& wanted) {
+  if (wanted.height < 1 || wanted.width < 1) return 8;
+  std::int64_t height = info.image_height, width = info.image_width;
+  if (orientation >= 5 && orientation <= 8) std::swap(height, width);
+  const FilledPart part = filled_part(height, width, wanted.height, wanted.width);
+  for (const unsigned eighth : {1U, 2U, 4U})
+    if (part.height * eighth / 8 >= wanted.height && part.width * eighth / 8 >= wanted.width) return eighth;
+  return 8;
+}
+
 }  // namespace
 
-Picture decode_jpeg(std::span<const std::byte> file, const std::string& source) {
+Picture decode_jpeg(std::span<const std::byte> file, const std::string& source, const Wanted& wanted) {
   JpegDecoder decoder;
   const auto fail = [&] { throw Error(cat(source, ": bad JPEG picture: ", decoder.message.data(), ".")); };
   if (!survives(decoder.out, [&] { read_header(decoder, file); })) fail();
-  const jpeg_decompress_struct& info = decoder.info;
+  jpeg_decompress_struct& info = decoder.info;
   // A block of 64 pixels takes a bit at least; eightfold margin, for arithmetic coding can do with less.
   check_size(info.image_height, info.image_width, file.size(), 64 * 8 * 8, source);
-  Picture picture{.height = info.image_height,
-                  .width = info.image_width,
+  const int orientation = orientation_of(info);
+  info.scale_num = eighths(info, orientation, wanted);
+  info.scale_denom = 8;
+  if (!survives(decoder.out, [&] { jpeg_calc_output_dimensions(&decoder.info); })) fail();
+  Picture picture{.height = info.output_height,
+                  .width = info.output_width,
                   .channels = info.out_color_space == JCS_GRAYSCALE ? 1 : 3,
                   .pixels = {}};
   picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * picture.channels));
-  const int orientation = orientation_of(info);
   std::vector<std::uint8_t> line(static_cast<std::size_t>(picture.width) * 4);
   if (!survives(decoder.out, [&] { read_rows(decoder.info, picture, line.data()); })) fail();
   return upright(std::move(picture), orientation);
 }
 
 }  // namespace varve::io
+
+namespace varve {
+namespace io {
+namespace {
+
+struct JpegEncoder {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  std::jmp_buf out{};
+  std::array<char, JMSG_LENGTH_MAX> message{};
+  unsigned char* file = nullptr;
+  unsigned long bytes = 0;
+
+  JpegEncoder() = default;
+  JpegEncoder(const JpegEncoder&) = delete;
+  JpegEncoder& operator=(const JpegEncoder&) = delete;
+  ~JpegEncoder() {
+    jpeg_destroy_compress(&info);
+    std::free(file);
+  }
+};
+
+[[noreturn]] void jump_out(j_common_ptr info) {
+  auto& encoder = *static_cast<JpegEncoder*>(info->client_data);
+  info->err->format_message(info, encoder.message.data());
+  std::longjmp(encoder.out, 1);
+}
+
+void write_rows(JpegEncoder& encoder, const Picture& picture, int quality) {
+  jpeg_compress_struct& info = encoder.info;
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &encoder.file, &encoder.bytes);
+  info.image_height = static_cast<JDIMENSION>(picture.height);
+  info.image_width = static_cast<JDIMENSION>(picture.width);
+  info.input_components = static_cast<int>(picture.channels);
+  info.in_color_space = picture.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row =
+        const_cast<std::uint8_t*>(picture.pixels.data()) + info.next_scanline * picture.width * picture.channels;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+}
+
+}  // namespace
+
+}  // namespace io
+
+void save_jpeg(const std::string& path, const Picture& picture, int quality) {
+  constexpr std::int64_t kMostSide = 65500;  // of the format
+  const std::string source = cat("save_jpeg: \"", path, '"');
+  io::check_picture(picture, source);
+  if (picture.height > kMostSide || picture.width > kMostSide)
+    throw Error(cat(source, ": a JPEG picture has at most ", kMostSide, " pixels to a side."));
+  if (quality < 1 || quality > 100) throw Error(cat(source, ": expected a quality of 1 to 100, got ", quality, "."));
+  io::JpegEncoder encoder;
+  encoder.info.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = io::jump_out;
+  encoder.info.client_data = &encoder;
+  if (!io::survives(encoder.out, [&] { io::write_rows(encoder, picture, quality); }))
+    throw Error(cat(source, ": ", encoder.message.data(), "."));
+  AtomicFile out(path);
+  out.write(encoder.file, encoder.bytes);
+  out.commit();
+}
+
+}  // namespace varve

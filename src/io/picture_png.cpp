@@ -52,10 +52,14 @@ void read_header(PngDecoder& decoder) {
   png_read_info(decoder.png, decoder.info);
 }
 
-void set_pixels(PngDecoder& decoder) {
-  // Whatever the file has, 8 bits of grey or colour come out.
-  png_set_palette_to_rgb(decoder.png);
-  png_set_expand_gray_1_2_4_to_8(decoder.png);
+void set_pixels(PngDecoder& decoder, Pixels pixels) {
+  // Whatever the file has, 8 bits of grey or colour come out; of numbers, which are not scaled, a byte for each.
+  if (pixels == Pixels::numbers) {
+    png_set_packing(decoder.png);
+  } else {
+    png_set_palette_to_rgb(decoder.png);
+    png_set_expand_gray_1_2_4_to_8(decoder.png);
+  }
   png_set_scale_16(decoder.png);
   png_set_strip_alpha(decoder.png);
   png_set_interlace_handling(decoder.png);
@@ -69,7 +73,7 @@ void read_rows(PngDecoder& decoder, png_bytepp rows) {
 
 }  // namespace
 
-Picture decode_png(std::span<const std::byte> file, const std::string& source) {
+Picture decode_png(std::span<const std::byte> file, const std::string& source, Pixels pixels) {
   PngDecoder decoder;
   decoder.left = file;
   const auto fail = [&](const char* what) { throw Error(cat(source, ": bad PNG picture: ", what, ".")); };
@@ -80,7 +84,7 @@ Picture decode_png(std::span<const std::byte> file, const std::string& source) {
                   .pixels = {}};
   // Deflate packs at most 1032 to 1, and a byte holds eight pixels at most.
   check_size(picture.height, picture.width, file.size(), 1032 * 8, source);
-  if (!survives(decoder.out, [&] { set_pixels(decoder); })) fail(decoder.message);  // takes memory for a row
+  if (!survives(decoder.out, [&] { set_pixels(decoder, pixels); })) fail(decoder.message);  // takes memory for a row
   picture.channels = png_get_channels(decoder.png, decoder.info);
   const std::size_t row_bytes = static_cast<std::size_t>(picture.width * picture.channels);
   if ((picture.channels != 1 && picture.channels != 3) || png_get_rowbytes(decoder.png, decoder.info) != row_bytes)

@@ -13,12 +13,12 @@
 namespace varve {
 namespace {
 
-constexpr std::int64_t kMostRate = 1'000'000, kMostSamples = std::int64_t{1} << 31;
+constexpr std::int64_t kMostSoundRate = 1'000'000, kMostSoundSamples = std::int64_t{1} << 31;
 constexpr double kPi = std::numbers::pi;
 
 void check_rate(const char* who, std::int64_t rate) {
-  if (rate < 1 || rate > kMostRate)
-    throw Error(cat(who, ": expected a rate of 1 to ", kMostRate, " samples a second, got ", rate, "."));
+  if (rate < 1 || rate > kMostSoundRate)
+    throw Error(cat(who, ": expected a rate of 1 to ", kMostSoundRate, " samples a second, got ", rate, "."));
 }
 
 // ---- another rate
@@ -113,7 +113,7 @@ Sound resample(const Sound& sound, std::int64_t rate) {
   if (rate == sound.rate || sound.samples.empty()) return {.rate = rate, .samples = sound.samples};
   const std::int64_t common = std::gcd(rate, sound.rate), up = rate / common, down = sound.rate / common;
   const auto have = std::ssize(sound.samples);
-  if (have / down > kMostSamples / up)
+  if (have / down > kMostSoundSamples / up)
     throw Error(cat("resample: ", have, " samples at ", rate, " a second would be too many."));
   const std::int64_t count = (have * up + down - 1) / down;
   constexpr std::int64_t kCrossings = 16;  // of zero, to either side
@@ -140,8 +140,8 @@ Sound resample(const Sound& sound, std::int64_t rate) {
 }
 
 Sound fit_length(const Sound& sound, std::int64_t samples) {
-  if (samples < 0 || samples > kMostSamples)
-    throw Error(cat("fit_length: expected 0 to ", kMostSamples, " samples, got ", samples, "."));
+  if (samples < 0 || samples > kMostSoundSamples)
+    throw Error(cat("fit_length: expected 0 to ", kMostSoundSamples, " samples, got ", samples, "."));
   const auto have = std::ssize(sound.samples), kept = std::min<std::int64_t>(have, samples);
   Sound result = {.rate = sound.rate, .samples = std::vector<float>(static_cast<std::size_t>(samples))};
   std::copy_n(sound.samples.begin() + (have - kept) / 2, kept, result.samples.begin() + (samples - kept) / 2);

@@ -13,8 +13,8 @@
 namespace varve {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-constexpr std::int64_t kMostChannels = 64, kMostRate = 1'000'000;
+constexpr std::uint64_t kMostWavBytes = std::uint64_t{1} << 32;
+constexpr std::int64_t kMostChannels = 64, kMostWavRate = 1'000'000;
 constexpr std::uint32_t kUnknownSize = 0x7FFFF000;  // and more: programs that write to a pipe do not know the size
 
 enum class Code : std::uint16_t { whole = 1, real = 3, extended = 0xFFFE };
@@ -70,8 +70,8 @@ class WavReader {
                " bits; whole numbers of 8, 16, 24 or 32 bits and floats of 32 or 64 can be read"));
     if (format.channels < 1 || format.channels > kMostChannels)
       fail(cat("it has ", format.channels, " channels; 1 to ", kMostChannels, " are expected"));
-    if (format.rate < 1 || format.rate > kMostRate)
-      fail(cat("it has ", format.rate, " samples a second; 1 to ", kMostRate, " are expected"));
+    if (format.rate < 1 || format.rate > kMostWavRate)
+      fail(cat("it has ", format.rate, " samples a second; 1 to ", kMostWavRate, " are expected"));
     return format;
   }
 
@@ -124,7 +124,7 @@ Sound decode_wav(const void* data, std::size_t bytes, const std::string& name) {
 }
 
 Sound load_wav(const std::string& path) {
-  const std::vector<std::byte> file = read_file(path, kMostBytes);
+  const std::vector<std::byte> file = read_file(path, kMostWavBytes);
   return decode_wav(file.data(), file.size(), path);
 }
 
@@ -137,8 +137,8 @@ bool has_sound_name(const std::string& path) {
 
 void save_wav(const std::string& path, const Sound& sound) {
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max() / 2 - 64;
-  if (sound.rate < 1 || sound.rate > kMostRate)
-    throw Error(cat("save_wav: expected a rate of 1 to ", kMostRate, " samples a second, got ", sound.rate, "."));
+  if (sound.rate < 1 || sound.rate > kMostWavRate)
+    throw Error(cat("save_wav: expected a rate of 1 to ", kMostWavRate, " samples a second, got ", sound.rate, "."));
   if (sound.samples.size() > kMost)
     throw Error(cat("save_wav: ", sound.samples.size(), " samples are too many for a WAV file."));
   const auto rate = static_cast<std::uint32_t>(sound.rate);

@@ -26,13 +26,20 @@ std::string join_sizes(const Shape& shape) {
 struct Head {
   std::int64_t outputs = 1;
   bool classes = false;
+  bool pixels = false, boxes = false;  // a class for each pixel; boxes around things of so many classes
   std::string str() const {
+    if (pixels) return std::to_string(outputs) + " classes of each pixel";
+    if (boxes) return "boxes of " + std::to_string(outputs) + (outputs == 1 ? " class" : " classes");
     return classes        ? std::to_string(outputs) + " classes"
            : outputs == 1 ? std::string("a number")
                           : std::to_string(outputs) + " numbers";
   }
 };
 Head head_of(const data::Dataset& train) {
+  const auto named = static_cast<std::int64_t>(train.info().classes.size());
+  if (train.info().boxes) return {.outputs = named, .boxes = true};
+  if (train.y().dtype == i32 && train.y().shape.rank() == 2 && train.x().shape.rank() == 3)
+    return {.outputs = train.classes(), .classes = true, .pixels = true};
   if (is_integer(train.y().dtype) && train.y().shape.rank() == 0) return {train.classes(), true};
   if (is_floating(train.y().dtype) && train.y().shape.rank() == 1) return {train.y().shape[0], false};
   throw Error("no network is chosen for targets of " + train.y().str() + ": name a network file or one of the zoo.");
@@ -55,10 +62,11 @@ std::vector<std::string> some_pictures(const std::string& folder) {
 
 // A side that the pictures fill, and that a processor can train with.
 void choose_picture_size(Config& config) {
-  if (!config.data.starts_with("folder:")) return;
+  const bool voc = config.data.starts_with("voc:");
+  if (!voc && !config.data.starts_with("folder:")) return;
   std::vector<std::int64_t> sides;
   bool grey = true;
-  for (const std::string& file : some_pictures(config.data.substr(7))) {
+  for (const std::string& file : some_pictures(voc ? config.data.substr(4) + "/JPEGImages" : config.data.substr(7))) {
     const Picture picture = load_picture(file);
     sides.push_back(std::min(picture.height, picture.width));
     grey = grey && picture.channels == 1;
@@ -73,6 +81,32 @@ void choose_picture_size(Config& config) {
   config.data_options.try_emplace("height", static_cast<double>(side));
   config.data_options.try_emplace("width", static_cast<double>(side));
   config.data_options.try_emplace("channels", grey ? 1 : 3);
+}
+
+// Down to an eighth of the size, and for masks up again beside what was seen on the way.
+std::string place_layers(const Shape& sample, const Head& head, std::string& what) {
+  const auto convolution = [](int out, const std::string& more = "") {
+    return named("conv2d = {out = " + std::to_string(out) + ", kernel = 3, padding = \"same\", bias = false}" + more) +
+           named("batch_norm = {activation = \"relu\"}");
+  };
+  const auto as = [](const std::string& layers, const std::string& name) {  // the last one's name
+    const std::string mark = "[[layer]]\n";
+    const std::size_t last = layers.rfind(mark) + mark.size();
+    return layers.substr(0, last) + "name = \"" + name + "\"\n" + layers.substr(last);
+  };
+  std::string layers = "input = [" + join_sizes(sample) + "]\n";
+  if (head.boxes) {
+    for (const int width : {16, 32, 64}) layers += convolution(width) + named("max_pool2d = 2");
+    what = "4 convolutions of 16 to 96 channels, which answer for each cell of 8×8 pixels";
+    return layers + convolution(96) + named("conv2d = {out = " + std::to_string(5 + head.outputs) + ", kernel = 1}");
+  }
+  layers += as(convolution(16), "whole") + named("max_pool2d = 2") + as(convolution(32), "half") +
+            named("max_pool2d = 2") + convolution(64) + convolution(64);
+  for (const auto& [name, width] : {std::pair("half", 32), std::pair("whole", 16)})
+    layers += as(named("upsample2d = 2"), std::string("up_") + name) +
+              named("concat = [\"up_" + std::string(name) + "\", \"" + name + "\"]") + convolution(width);
+  what = "6 convolutions of 16 to 64 channels, down to a quarter of the size and up again";
+  return layers + named("conv2d = {out = " + std::to_string(head.outputs) + ", kernel = 1}");
 }
 
 std::string picture_layers(const Shape& sample, const Head& head, std::string& what) {
@@ -108,7 +142,8 @@ std::string training(const Head& head, std::int64_t samples, std::int64_t steps,
   const std::int64_t batch = samples < 5000 ? 32 : 128;
   const std::int64_t epochs =
       std::clamp<std::int64_t>(steps * batch / std::max<std::int64_t>(samples, 1), 5, most_epochs);
-  return std::string("[train]\nloss = ") + (head.classes ? "\"cross_entropy\"" : "\"mse\"") +
+  const char* loss = head.boxes ? "\"detection\"" : head.classes ? "\"cross_entropy\"" : "\"mse\"";
+  return std::string("[train]\nloss = ") + loss +
          "\noptimizer = {adam = {rate = 1e-3}}\nbatch = " + std::to_string(batch) +
          "\nepochs = " + std::to_string(epochs) + "\n";
 }
@@ -131,6 +166,9 @@ Chosen choose_network(const std::vector<std::string>& overrides, const data::Fet
   if (config.data.empty()) throw Error("choose_network: expected data=…, the data to choose a network for.");
   choose_picture_size(config);
   const auto of_numbers = [](const std::string& s) { return s == "loss=mse" || s == "loss=mae" || s == "loss=huber"; };
+  const bool boxes = std::any_of(others.begin(), others.end(), [](const auto& o) { return o == "loss=detection"; });
+  if (config.data.starts_with("voc:") && boxes)
+    config.data_options.try_emplace("task", static_cast<double>(data::VocTask::detection));
   if (config.data.starts_with("csv:") && std::any_of(others.begin(), others.end(), of_numbers))
     config.data_options.try_emplace("classes", 0);
   const data::Dataset train = data::load(config.data, config.data_options, fetch).train;
@@ -144,6 +182,14 @@ Chosen choose_network(const std::vector<std::string>& overrides, const data::Fet
     text += named("dense = " + std::to_string(head.outputs)) + training(head, train.size(), 4000, 100);
     what = "two hidden layers of " + hidden + " units, for " + std::to_string(sample[0]) +
            (sample[0] == 1 ? " input" : " inputs");
+  } else if (head.pixels || head.boxes) {
+    if (sample[0] % 8 != 0 || sample[1] % 8 != 0)
+      throw Error("no network is chosen for pictures of " + sample.str() +
+                  ": give a height and a width that are "
+                  "multiples of 8 (data.height=64 data.width=64), or name a network file.");
+    text = place_layers(sample, head, what) + training(head, train.size(), 2000, 40);
+    what += ", for pictures of " + std::to_string(sample[0]) + "×" + std::to_string(sample[1]) + "×" +
+            std::to_string(sample[2]);
   } else if (train.x().dtype == f32 && sample.rank() == 3) {
     const bool residual = train.size() >= kManyPictures && std::min(sample[0], sample[1]) >= 32 && sample[2] == 3;
     text = residual ? "network = \"resnet20\"\n" : picture_layers(sample, head, what);

@@ -124,10 +124,10 @@ void check_data(const Named& named) {
                     did_you_mean(option.first, entry.options));
     return;
   }
-  throw Error(
-      "unknown data set '" + named.name + "'." + did_you_mean(named.name, known) +
-      " `varve datasets` lists them; folder:PATH, text:PATH, audio:PATH, csv:PATH, chars:PATH and npz:PATH read "
-      "your own.");
+  throw Error("unknown data set '" + named.name + "'." + did_you_mean(named.name, known) +
+              " `varve datasets` lists them; folder:PATH, text:PATH, audio:PATH, voc:PATH, csv:PATH, jsonl:PATH, "
+              "chars:PATH, npz:PATH and shards:PATTERN read "
+              "your own.");
 }
 
 // Options that are words stand as numbers in the configuration.
@@ -226,8 +226,8 @@ std::vector<KeyRow> data_rows() {
 
 std::vector<KeyRow> learning_rows() {
   return {
-      word_row({"loss", "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction"}, &Config::loss,
-               [](const std::string& word) { loss_by_name(word); }),
+      word_row({"loss", "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction, detection"},
+               &Config::loss, [](const std::string& word) { loss_by_name(word); }),
       words_row({"metrics", "measured beside the loss: accuracy, top5, f1, auc…; empty: what fits"}, &Config::metrics,
                 [](const std::string& word) { metric_by_name(word); }),
       named_row({"optimizer", "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb; `rate=` on the command line is its"},

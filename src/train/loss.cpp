@@ -5,6 +5,7 @@
 #include "page/numbers.h"
 #include "train/targets.h"
 #include "varve/train.h"
+#include "varve/train/detection.h"
 
 namespace varve::train {
 namespace {
@@ -172,8 +173,8 @@ Loss joint_loss(const std::string& name, std::function<Tensor(const Tensors& out
 }
 
 Loss loss_by_name(const std::string& name) {
-  const std::vector<Loss> losses = {cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber,
-                                    reconstruction};
+  const std::vector<Loss> losses = {
+      cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber, reconstruction, detection};
   std::vector<std::string> names;
   for (const Loss& loss : losses) {
     if (loss.name == name) return loss;

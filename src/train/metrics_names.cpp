@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "varve/error.h"
+#include "varve/train/detection.h"
 #include "varve/train/metrics.h"
 
 namespace varve::train {
@@ -16,8 +17,8 @@ Metric of(const std::string& output, Metric metric) {
 }
 
 Metric metric_by_name(const std::string& name) {
-  const std::vector<Metric> metrics = {accuracy(), binary_accuracy(), precision(),          recall(), f1(),
-                                       auc(),      perplexity(),      mean_absolute_error()};
+  const std::vector<Metric> metrics = {accuracy(), binary_accuracy(), precision(), recall(),     f1(),
+                                       mean_iou(), map50(),           auc(),       perplexity(), mean_absolute_error()};
   std::vector<std::string> names = {"top5"};
   for (const Metric& metric : metrics) {
     if (metric.name == name) return metric;
@@ -35,9 +36,11 @@ Metric metric_by_name(const std::string& name) {
 }
 
 std::vector<Metric> metrics_for(const std::string& loss, const TensorType& target) {
+  if (loss == "detection") return {map50()};
   if (loss == "binary_cross_entropy") return {binary_accuracy()};
   if (loss == "mse" || loss == "mae" || loss == "huber") return {mean_absolute_error()};
   if (loss != "cross_entropy" && loss != "smoothed_cross_entropy") return {};
+  if (!is_floating(target.dtype) && target.shape.rank() == 2) return {accuracy(), mean_iou()};  // one for each pixel
   // A class for each step of a sample is a text.
   const bool sequence = !is_floating(target.dtype) && target.shape.numel() > 1;
   return {sequence ? perplexity() : accuracy()};

@@ -61,7 +61,9 @@ std::vector<Metric> metrics_of(const Config& config) {
 std::string absolute_data(const std::string& data) {
   const std::size_t colon = data.find(':');
   if (colon == std::string::npos) return data;
-  const std::size_t mark = data.starts_with("csv:") ? data.rfind('#') : std::string::npos;
+  const std::size_t mark = data.starts_with("csv:") || data.starts_with("jsonl:") || data.starts_with("shards:")
+                               ? data.rfind('#')
+                               : std::string::npos;
   const std::string path = data.substr(colon + 1, mark == std::string::npos ? mark : mark - colon - 1);
   return data.substr(0, colon + 1) + std::filesystem::absolute(path).lexically_normal().string() +
          (mark == std::string::npos ? "" : data.substr(mark));

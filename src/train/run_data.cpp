@@ -19,6 +19,7 @@ std::map<std::string, double> fitted_options(const Config& config) {
       options.try_emplace(name, static_cast<double>(value));
   };
   if (config.loss == "mse" || config.loss == "mae" || config.loss == "huber") standard("classes", 0);
+  if (config.loss == "detection") standard("task", static_cast<std::int64_t>(data::VocTask::detection));
   const TensorType input = network_input(config);
   standard("streams", config.batch);
   if (input.dtype == i32 && input.shape.rank() == 1) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <random>
 
 #include "io/files_for_tests.h"
@@ -238,6 +239,88 @@ TEST(ResizeToFill, CutsTheSidesThatDoNotFit) {
   EXPECT_EQ(resize_to_fill(tall, 1, 1).pixels, (std::vector<std::uint8_t>{7, 8, 9}));  // the middle, not a mean
   EXPECT_THROW(resize_to_fill(tall, 0, 1), Error);
   EXPECT_THROW(resize_to_fill({.height = 2, .width = 2, .channels = 1, .pixels = {1}}, 1, 1), Error);
+}
+
+// Waves of colour, which are neither flat nor finer than half the pixels.
+Picture waves(std::int64_t height, std::int64_t width) {
+  Picture picture{.height = height, .width = width, .channels = 3, .pixels = {}};
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x)
+      for (std::int64_t c = 0; c < 3; ++c)
+        picture.pixels.push_back(static_cast<std::uint8_t>(128 + 100 * std::sin(double(y) / 40 + double(c)) *
+                                                                     std::cos(double(x) / 50 - double(c))));
+  return picture;
+}
+
+class JpegFile : public FilesTest {};
+
+TEST_F(JpegFile, IsSavedAndReadAtTheSizeThatIsWanted) {
+  const Picture picture = waves(480, 640);
+  save_jpeg(path("p.jpg"), picture);
+  const Picture whole = load_picture(path("p.jpg"));
+  ASSERT_EQ(whole.pixels.size(), picture.pixels.size());
+  for (std::size_t i = 0; i < whole.pixels.size(); i += 97) ASSERT_NEAR(whole.pixels[i], picture.pixels[i], 8) << i;
+  for (const std::int64_t side : {32, 100, 224, 400}) {  // decoded to an eighth, a quarter, half and all of the pixels
+    const Picture quick = load_picture_to_fill(path("p.jpg"), 3, side, side);
+    const Picture exact = resize_to_fill(whole, side, side);
+    ASSERT_EQ(quick.pixels.size(), exact.pixels.size());
+    double apart = 0;
+    for (std::size_t i = 0; i < exact.pixels.size(); ++i) {
+      ASSERT_NEAR(quick.pixels[i], exact.pixels[i], 12) << side << " " << i;
+      apart += std::abs(double(quick.pixels[i]) - exact.pixels[i]);
+    }
+    EXPECT_LT(apart / double(exact.pixels.size()), 1.5) << side;
+  }
+  EXPECT_EQ(load_picture_to_fill(path("p.jpg"), 1, 9, 5).channels, 1);
+  expect_error([&] { save_jpeg(path("q.jpg"), picture, 0); }, "a quality of 1 to 100");
+  expect_error([&] { load_picture_to_fill(path("p.jpg"), 3, 0, 5); }, "no pixels");
+}
+
+TEST(Resize, IsTheSameOfAnyNumberOfRows) {
+  const Picture picture = waves(61, 43);
+  const Picture all = resize(picture, 29, 17);
+  // Each row by itself, as the weights say.
+  for (std::int64_t y = 0; y < 29; ++y) {
+    const double scale = 61.0 / 29, centre = (double(y) + 0.5) * scale;
+    std::vector<double> row(43 * 3);
+    double sum = 0;
+    for (std::int64_t from = 0; from < 61; ++from) {
+      const double weight = std::max(0.0, 1 - std::abs(double(from) + 0.5 - centre) / scale);
+      sum += weight;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        row[i] += weight * picture.pixels[static_cast<std::size_t>(from) * row.size() + i];
+    }
+    for (std::int64_t x = 0; x < 17; ++x) {
+      const double wide = 43.0 / 17, middle = (double(x) + 0.5) * wide;
+      double value = 0, weights = 0;
+      for (std::int64_t from = 0; from < 43; ++from) {
+        const double weight = std::max(0.0, 1 - std::abs(double(from) + 0.5 - middle) / wide);
+        weights += weight;
+        value += weight * row[static_cast<std::size_t>(3 * from)] / sum;
+      }
+      ASSERT_NEAR(all.pixels[static_cast<std::size_t>(3 * (17 * y + x))], value / weights, 0.51) << y << " " << x;
+    }
+  }
+}
+
+class MaskFile : public FilesTest {};
+
+TEST_F(MaskFile, KeepsItsNumbers) {
+  Picture mask{.height = 16, .width = 16, .channels = 1, .pixels = {}};
+  for (int i = 0; i < 256; ++i) mask.pixels.push_back(static_cast<std::uint8_t>(i));
+  save_mask(path("m.png"), mask);
+  EXPECT_EQ(load_mask(path("m.png")).pixels, mask.pixels);
+  const Picture colours = load_picture(path("m.png"));  // as VOC's development kit draws them
+  EXPECT_EQ(std::vector<std::uint8_t>(colours.pixels.begin() + 3, colours.pixels.begin() + 12),
+            (std::vector<std::uint8_t>{128, 0, 0, 0, 128, 0, 128, 128, 0}));
+  EXPECT_EQ(colours.pixels[3 * 255], 224);
+  const FilledPart part = filled_part(4, 8, 2, 2);
+  EXPECT_EQ(part.left, 2);
+  EXPECT_EQ(part.width, 4);
+  EXPECT_EQ(take_nearest(mask, {0, 0, 16, 16, 16, 16}, 2, 2).pixels, (std::vector<std::uint8_t>{68, 76, 196, 204}));
+  expect_error([&] { take_nearest(mask, {8, 0, 9, 1, 16, 16}, 1, 1); }, "not inside the picture");
+  write("t.png", "no picture");
+  expect_error([&] { load_mask(path("t.png")); }, "a mask is a PNG picture");
 }
 
 }  // namespace

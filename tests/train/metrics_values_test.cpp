@@ -189,5 +189,14 @@ TEST(Metrics, WhatFitsTheLoss) {
   EXPECT_EQ(first("my_own", {f32, {}}), "");
 }
 
+TEST(MeanIou, IsOverTheClassesThatOccur) {
+  // A picture of 1 × 4 pixels: classes 0 0 1 1, taken for 0 1 1 1; class 2 is nowhere.
+  const Tensor output = one_hot(tensor(std::vector<std::int32_t>{0, 1, 1, 1}), 3).reshape({1, 1, 4, 3});
+  const Tensor target = tensor(std::vector<std::int32_t>{0, 0, 1, 1}).reshape({1, 1, 4});
+  EXPECT_NEAR(mean_iou().value(mean_iou().sums(output, target).to_vector<double>()), (0.5 + 2.0 / 3) / 2, 1e-12);
+  EXPECT_EQ(metrics_for("cross_entropy", {i32, {8, 8}}).back().name, "mean_iou");
+  EXPECT_EQ(metrics_for("detection", {f32, {16, 5}}).front().name, "map50");
+}
+
 }  // namespace
 }  // namespace varve::train

@@ -27,6 +27,7 @@ Metric binary_accuracy();  // of logits against 0/1
 Metric top_k_accuracy(std::int64_t k = 5);
 Metric precision(), recall(), f1();  // macro averages over the classes
 Metric auc();                        // area under the ROC curve of two classes (or one logit), in 4,096 bins
+Metric mean_iou();                   // intersection over union of each class that occurs, of masks
 Metric perplexity();                 // exp of the mean cross-entropy of each token
 Metric mean_absolute_error();
 Metric confusion(std::int64_t classes);          // its sums are the matrix; its value is the accuracy
