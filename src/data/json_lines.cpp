@@ -13,6 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int kMostAxes = 8;
+
 class JsonLineReader {
  public:
   JsonLineReader(const std::string& text, const std::string& source) : text_(text), found_{} {
@@ -38,8 +40,25 @@ class JsonLineReader {
     throw Error(cat(found_.table.source, ", line ", line, ": ", what));
   }
 
+  // Brackets outside of texts: what walks a deep tree would need as deep a stack.
+  static bool too_deep(const std::string& line) {
+    int depth = 0;
+    bool in_text = false;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const char c = line[i];
+      if (in_text && c == '\\') ++i;
+      if (c == '"') in_text = !in_text;
+      if (in_text) continue;
+      if (c == '[' || c == '{') ++depth;
+      if (c == ']' || c == '}') --depth;
+      if (depth > kMostAxes + 1) return true;
+    }
+    return false;
+  }
+
   void read(const std::string& line, std::int64_t number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+    if (too_deep(line)) fail(number, cat("arrays are nested more than ", kMostAxes, " deep."));
     CsvRow row = {.line = number, .fields = {}};
     try {
       const ordered_json object = ordered_json::parse(line);
@@ -87,8 +106,6 @@ class JsonLineReader {
   JsonTable found_;
   std::unordered_map<std::string, std::size_t> places_;
 };
-
-constexpr int kMostAxes = 8;
 
 // Each level has as many items as the first of that level.
 void flatten(const ordered_json& value, int depth, JsonArray& to, std::vector<std::int64_t>& sizes,
