@@ -109,6 +109,16 @@ Transform jitter(double brightness, double contrast);
 Transform noise(double deviation);                                             // normal
 Transform normalize(std::vector<double> mean, std::vector<double> deviation);  // a number for each channel, or one
 
+// What is done to a target as it is read: numbers in, numbers out.
+struct TargetTransform {
+  std::string name;
+  std::function<TensorType(const TensorType& from)> type;  // what becomes of a target of that type: f32 or i32
+  std::function<void(std::span<const double> from, std::span<double> to)> apply;  // `to` begins as zeros
+};
+TargetTransform scale_targets(double factor, double offset = 0);  // factor · y + offset
+TargetTransform log_targets();                                    // the logarithm of 1 + y
+TargetTransform one_hot_targets(std::int64_t classes);            // a class as f32 [classes]
+
 // By name, as network files write them: crop{padding}, flip, rotate{degrees}, scale{low, high}, cutout{size},
 // jitter{brightness, contrast}, noise{deviation}. Options left out have the defaults that transform_options_of lists.
 using TransformOptions = std::vector<std::pair<std::string, double>>;
@@ -224,7 +234,8 @@ class Dataset {  // a cheap handle
 
   // Done to every sample that is read, anew in each epoch: to its picture, or the input of that name.
   Dataset map(std::vector<Transform> transforms, const std::string& input = "") const;
-  Dataset take(std::int64_t count) const;  // the first
+  Dataset map_targets(TargetTransform transform) const;  // done to every target, before any map of pictures
+  Dataset take(std::int64_t count) const;                // the first
   Dataset range(std::int64_t begin, std::int64_t end) const;
   Dataset subset(std::vector<std::int64_t> indices) const;
   // Samples whose steps end at these lengths; what is behind is padding. A number for each sample.

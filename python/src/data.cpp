@@ -203,6 +203,14 @@ void bind_dataset(nb::module_& m) {
       .def_prop_ro("parts", &Dataset::parts, "How many samples each rank has; empty: every rank can read all.")
       .def_prop_ro("total", &Dataset::total,
                    "The samples of all ranks' parts; as many as there are, where there are none.")
+      .def("_map_targets",
+           [](const Dataset& d, const std::string& name, const std::vector<double>& v) {
+             if (name == "log") return d.map_targets(data::log_targets());
+             if (name == "one_hot") return d.map_targets(data::one_hot_targets(static_cast<std::int64_t>(v.at(0))));
+             if (name == "scale") return d.map_targets(data::scale_targets(v.at(0), v.at(1)));
+             throw Error("unknown transform of targets '" + name + "'." +
+                         did_you_mean(name, {"log", "one_hot", "scale"}) + " Known: log, one_hot, scale.");
+           })
       .def("_map", [](const Dataset& d, const nb::list& wanted) { return d.map(to_transforms(wanted)); })
       .def("_whole",
            [](const Dataset& d) {

@@ -246,6 +246,30 @@ void bind_losses_and_metrics(nb::module_& m) {
         "What makes each class of the data count as much as any other.\n\n>>> import numpy\n>>> from varve import "
         "data, train\n>>> train.balanced_class_weights(data.dataset(numpy.zeros((4, 1), 'float32'), numpy.array([0, 0, "
         "0, 1])))\n[0.6666666666666666, 2.0]");
+  m.def(
+      "find_boxes",
+      [](nb::handle output, double score, double overlap, std::int64_t most) {
+        const Tensor o = to_tensor(output);
+        const auto found = unlocked([&] { return find_boxes(o, {score, overlap, most}); });
+        nb::list pictures;
+        for (const auto& boxes : found) {
+          nb::list all;
+          for (const FoundBox& box : boxes) {
+            nb::dict one;
+            one["kind"] = box.kind;
+            one["score"] = box.score;
+            one["box"] = nb::make_tuple(box.left, box.top, box.right, box.bottom);
+            all.append(one);
+          }
+          pictures.append(all);
+        }
+        return pictures;
+      },
+      "output"_a, "score"_a = 0.3, "overlap"_a = 0.5, "most"_a = 100,
+      "The boxes of each picture in the output of a network that was trained with the loss detection, the surest "
+      "first: dicts of kind (the class), score and box (left, top, right, bottom, in shares of the picture).\n\n>>> "
+      "import numpy\n>>> from varve import train\n>>> output = numpy.full((1, 2, 2, 6), -5, 'float32')\n>>> output[0, "
+      "1, 1] = [5, 0, 0, 0, 0, 1]\n>>> [len(boxes) for boxes in train.find_boxes(output)]\n[1]");
   m.def("loss_by_name", &loss_by_name, "name"_a,
         "A loss of the library.\n\n>>> from varve import train\n>>> train.loss_by_name('huber')\n<varve loss huber>");
   nb::class_<Metric>(m, "Metric",

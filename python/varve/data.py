@@ -233,6 +233,19 @@ def _map_samples(self: Dataset, function: Callable[[Any, Any], Any]) -> Dataset:
     return _core._dataset_of_reader(reader, reader.size, reader.x, reader.y, self.name, self.classes)
 
 
+def _map_targets(self: Dataset, name: str, *, factor: float = 1.0, offset: float = 0.0, classes: int = 0) -> Dataset:
+    """Each target changed as it is read: "scale" (factor · y + offset), "log" (of 1 + y) or "one_hot" (of `classes`). For a
+    function of your own, `map_samples`.
+
+    >>> import numpy
+    >>> from varve import data
+    >>> pairs = data.dataset(numpy.ones((4, 2), "float32"), numpy.arange(4))
+    >>> pairs.map_targets("one_hot", classes=4)[2][1].tolist()
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    return self._map_targets(name, [float(classes)] if name == "one_hot" else [factor, offset])
+
+
 def _arrays(self: Dataset) -> Tuple[Tensor, Tensor]:
     """All samples, read by all threads: x [N, …] and y [N, …].
 
@@ -271,7 +284,7 @@ def _html(self: Dataset) -> str:
 
 
 for _name, _method in {
-    "map": _map, "map_samples": _map_samples, "arrays": _arrays, "__getitem__": _getitem, "__repr__": _repr,
+    "map": _map, "map_samples": _map_samples, "map_targets": _map_targets, "arrays": _arrays, "__getitem__": _getitem, "__repr__": _repr,
     "__reduce__": _reduce, "_repr_html_": _html,
 }.items():  # fmt: skip
     setattr(Dataset, _name, _method)

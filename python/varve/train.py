@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Se
 from . import _core
 from ._core import (
     Callback, Config, Error, History, Loss, Metric, NamedOptions, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel,
-    area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, loss_by_name, make_network, metric_by_name,
+    area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, find_boxes, loss_by_name, make_network, metric_by_name,
     network_input, balanced_class_weights, cross_entropy_with, smoothed_cross_entropy, tensorboard, top_k_accuracy,
 )  # fmt: skip
 from ._modules import in_python_words
@@ -28,6 +28,8 @@ from .data import Dataset, dataset, unexpected, use_processes
 
 cross_entropy, binary_cross_entropy = loss_by_name("cross_entropy"), loss_by_name("binary_cross_entropy")
 mse, mae, huber, reconstruction = (loss_by_name(name) for name in ("mse", "mae", "huber", "reconstruction"))
+detection = loss_by_name("detection")
+map50, mean_iou = metric_by_name("map50"), metric_by_name("mean_iou")
 accuracy, binary_accuracy, precision, recall, f1, auc, perplexity, mean_absolute_error = (
     metric_by_name(name)
     for name in ("accuracy", "binary_accuracy", "precision", "recall", "f1", "auc", "perplexity", "mean_absolute_error")
@@ -372,9 +374,9 @@ def _history_repr(self: History) -> str:
 __all__ = [
     "Callback", "Config", "FIT_OPTIONS", "History", "Loss", "Metric", "NamedOptions", "Prepared", "Progress", "RateFinder",
     "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "WorstSamples", "accuracy", "area_under_curve", "auc",
-    "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "balanced_class_weights", "cross_entropy", "cross_entropy_with", "csv_log",
-    "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
-    "load_run", "loss_by_name", "lr_find", "mae", "make_network", "mean_absolute_error", "metric_by_name", "mse",
+    "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "balanced_class_weights", "cross_entropy", "cross_entropy_with", "csv_log", "detection",
+    "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "find_boxes", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
+    "load_run", "loss_by_name", "lr_find", "mae", "make_network", "map50", "mean_absolute_error", "mean_iou", "metric_by_name", "mse",
     "network_input", "new_run_folder", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",
     "runs", "smoothed_cross_entropy", "tensorboard", "top_k_accuracy", "worst",
 ]  # fmt: skip

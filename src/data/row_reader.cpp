@@ -31,7 +31,7 @@ class ProseSource : public Source {
   TensorType x() const override { return {i32, {length_}}; }
   TensorType y() const override { return targets_.y(); }
   void read(std::int64_t index, std::byte* x, std::byte* y) const override {
-    rows_.deliver(index, length_, x);
+    rows_.deliver(index, length_, false, x);
     float unused = 0;
     targets_.source().read(index, reinterpret_cast<std::byte*>(&unused), y);
   }

@@ -179,21 +179,23 @@ Metric recall() { return macro("recall", &ClassScores::recall); }
 Metric f1() { return macro("f1", &ClassScores::f1); }
 
 Metric mean_iou() {
-  return {.name = "mean_iou",
-          .sums = [](const Tensor& output, const Tensor& target) { return confusion_sums(output, target, "mean_iou"); },
-          .value =
-              [](const std::vector<double>& sums) {
-                const auto classes = static_cast<std::size_t>(std::llround(std::sqrt(sums.size())));
-                double total = 0, count = 0;
-                for (std::size_t c = 0; c < classes; ++c) {
-                  double either = -sums[c * classes + c];
-                  for (std::size_t i = 0; i < classes; ++i) either += sums[c * classes + i] + sums[i * classes + c];
-                  if (either <= 0) continue;
-                  total += sums[c * classes + c] / either;
-                  count += 1;
-                }
-                return count > 0 ? total / count : kNone;
-              }};
+  return metric_of(
+      "mean_iou",
+      [](const Tensor& output, const Tensor& target, const Tensor& weights) {
+        return confusion_sums(output, target, weights, "mean_iou");
+      },
+      [](const std::vector<double>& sums) {
+        const auto classes = static_cast<std::size_t>(std::llround(std::sqrt(sums.size())));
+        double total = 0, count = 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+          double either = -sums[c * classes + c];
+          for (std::size_t i = 0; i < classes; ++i) either += sums[c * classes + i] + sums[i * classes + c];
+          if (either <= 0) continue;
+          total += sums[c * classes + c] / either;
+          count += 1;
+        }
+        return count > 0 ? total / count : kNone;
+      });
 }
 
 Metric perplexity() {

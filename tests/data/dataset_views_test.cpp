@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <algorithm>
 
 #include "loader_sources.h"
@@ -191,6 +193,24 @@ TEST(Dataset, ClassesAreNumberedByName) {
               "\"c\".");
   }
   EXPECT_THROW(from_tensors(zeros({1, 2}), zeros({1})).with_classes({"a"}), Error);
+}
+
+TEST(DatasetTargets, AreMapped) {
+  const Dataset numbers = from_tensors(zeros({3, 2}), tensor(std::vector<float>{0, 1, 3}));
+  EXPECT_EQ(numbers.map_targets(scale_targets(2, 1)).at(2).second.to_vector<float>(), (std::vector<float>{7}));
+  EXPECT_NEAR(numbers.map_targets(log_targets()).at(1).second.to_vector<float>()[0], std::log(2.0), 1e-6);
+  const Dataset classes = from_tensors(zeros({3, 2}), tensor(std::vector<std::int32_t>{0, 2, 1}));
+  const Dataset hot = classes.map_targets(one_hot_targets(3));
+  EXPECT_EQ(hot.y(), (TensorType{f32, {3}}));
+  EXPECT_EQ(hot.at(1).second.to_vector<float>(), (std::vector<float>{0, 0, 1}));
+  const TargetTransform odd = {.name = "odd",
+                               .type = [](const TensorType& from) { return from; },
+                               .apply = [](auto from, auto to) { to[0] = std::fmod(from[0], 2); }};
+  EXPECT_EQ(classes.map_targets(odd).subset({1, 2}).at(1).second.item<std::int32_t>(), 1);
+  EXPECT_THROW(classes.map_targets(one_hot_targets(2)).at(1), Error);
+  EXPECT_THROW(numbers.map_targets(one_hot_targets(2)), Error);
+  EXPECT_THROW(numbers.map_targets(scale_targets(-2)).map_targets(log_targets()).at(2), Error);
+  EXPECT_THROW(numbers.map_targets({}), Error);
 }
 
 }  // namespace
