@@ -50,7 +50,7 @@ Picture whole_mask(const std::vector<std::uint8_t>& labels, const Shape& shape, 
 
 // Masks of pictures of the same name in several folders are numbered.
 std::string mask_file(const std::string& folder, const std::string& picture, const std::vector<SeenIn>& before) {
-  const std::string stem = (fs::path(folder) / fs::path(picture).stem()).string();
+  const std::string stem = (fs::path(folder) / fs::path(picture).stem()).lexically_normal().string();
   std::string file = stem + ".mask.png";
   const auto taken = [&] {
     return std::any_of(before.begin(), before.end(), [&](const SeenIn& other) { return other.mask == file; });
@@ -76,7 +76,8 @@ void see_mask(const train::TrainedModel& run, const Tensor& output, const Filled
 
 void see_boxes(const train::TrainedModel& run, const Tensor& output, const FilledPart& part, double score,
                SeenIn& seen) {
-  for (const train::FoundBox& box : train::find_boxes(output, {.score = score})[0]) {
+  const std::vector<train::FoundBox> found = train::find_boxes(output, {.score = score}).at(0);
+  for (const train::FoundBox& box : found) {
     const auto x = [&](double share) {
       return static_cast<double>(part.left) + share * static_cast<double>(part.width);
     };

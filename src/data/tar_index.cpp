@@ -46,6 +46,7 @@ class TarIndexer {
       at_ += (size + kTarBlock - 1) / kTarBlock * kTarBlock;
       if (places.size() > kMostFiles) fail("it holds too many files");
     }
+    if (at_ != bytes_) fail("it ends too early");
     return places;
   }
 
