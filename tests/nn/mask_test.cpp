@@ -372,6 +372,13 @@ const Kind kKinds[] = {
     {"upsample2d", "[5, 6, 8]", "2", "refuses"},
     {"channel_shuffle", "[5, 6, 8]", "2", "keeps"},  // each pixel by itself
     {"local_response_norm", "[5, 6, 8]", "{}", "refuses"},
+    {"conv3d", "[5, 4, 4, 3]", "2", "refuses"},
+    {"max_pool3d", "[5, 4, 4, 3]", "2", "refuses"},
+    {"avg_pool3d", "[5, 4, 4, 3]", "2", "refuses"},
+    {"global_avg_pool3d", "[5, 4, 4, 3]", "{}", "refuses"},
+    {"global_max_pool3d", "[5, 4, 4, 3]", "{}", "refuses"},
+    {"adaptive_avg_pool3d", "[5, 4, 4, 3]", "2", "refuses"},
+    {"resize", "[5, 6, 3]", "{size = [8, 5]}", "refuses"},
     {"embedding", "[5]", "{vocabulary = 10, width = 4}", "keeps"},
     {"tied_dense", "[5]", "\"e\"", "keeps"},
     {"position_embedding", "[5, 4]", "9", "keeps"},
