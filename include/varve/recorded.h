@@ -7,7 +7,8 @@
 #include "varve/op.h"
 #include "varve/tensor.h"
 
-namespace varve::detail {
+namespace varve {
+namespace detail {
 
 struct Recorded {
   const OpRecord* op = nullptr;
@@ -19,4 +20,5 @@ struct Recorded {
 Recorded recorded(const Tensor& tensor);
 std::uint64_t next_record();  // what is recorded from now on has this number or a larger one
 
-}  // namespace varve::detail
+}  // namespace detail
+}  // namespace varve

@@ -416,12 +416,22 @@ Loss to_loss(nb::handle value) {
   if (nb::isinstance<Loss>(value)) return nb::cast<Loss>(value);
   if (!PyCallable_Check(value.ptr()))
     throw nb::type_error("loss: expected a name, a loss of varve.train, or a function of (output, target)");
-  return {name_of(value, "loss"),
-          [f = of_batch(value, "loss " + name_of(value, "loss"))](const Tensor& output, const Tensor& target) {
-            const Tensor loss = f(output, target);
-            return loss.rank() == 0 ? loss : mean(loss);
-          },
-          flag_of(value, "of_input", false)};
+  const std::string name_given = name_of(value, "loss");
+  const auto f = of_batch(value, "loss " + name_given);
+  Loss loss{name_given,
+            [f](const Tensor& output, const Tensor& target) {
+              const Tensor each = f(output, target);
+              return each.rank() == 0 ? each : mean(each);
+            },
+            flag_of(value, "of_input", false)};
+  loss.each = [f, name_given](const Tensor& output, const Tensor& target) {
+    const Tensor each = f(output, target);
+    if (each.rank() == 0)
+      throw Error("loss \"" + name_given +
+                  "\": takes no weights, as it gives one mean for all. Return the loss of each row.");
+    return each;
+  };
+  return loss;
 }
 
 ProgressSink to_sink(nb::handle value) {
