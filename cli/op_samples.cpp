@@ -4,6 +4,7 @@
 #include "tensor/record.h"
 #include "varve/autodiff.h"
 #include "varve/control.h"
+#include "varve/fft.h"
 #include "varve/indexing.h"
 #include "varve/linalg.h"
 #include "varve/ops.h"
@@ -99,7 +100,7 @@ std::vector<Sample> matrix_samples() {
   const auto [sign, log] = linalg::slogdet(a);
   return {
       {{linalg::cholesky(a), linalg::solve(a, b), linalg::triangular_solve(a, b), linalg::det(a), sign, log}, {a, b}},
-      {{linalg::qr(a).q, linalg::eigh(a).vectors, linalg::svd(a).u}, {a}}};
+      {{fft::fft({a, a}).re, linalg::qr(a).q, linalg::eigh(a).vectors, linalg::svd(a).u}, {a}}};
 }
 
 // Of two ranks: what one rank alone would leave out.

@@ -179,7 +179,8 @@ void def(nb::module_& m, const char* name, F f, const char* doc, R (*)(A...), st
          const Named&... named) {
   static_assert(sizeof...(A) == sizeof...(Named), "every argument needs a name");
   // Functions live as long as the process does.
-  const auto* where = new std::array<Where, sizeof...(A)>{{Where{name, named.name_, takes_none(named)}...}};
+  const char* shown = name[0] == '_' ? name + 1 : name;  // of a module in Python that stands before it
+  const auto* where = new std::array<Where, sizeof...(A)>{{Where{shown, named.name_, takes_none(named)}...}};
   std::string parameters;
   ((parameters += (parameters.empty() ? "" : ", ") + parameter<std::decay_t<A>>(named)), ...);
   const std::string signature = "def " + std::string(name) + "(" + parameters + ") -> " + Result<R>::type();

@@ -8,6 +8,9 @@ void bind_ops(nb::module_& m) {
   bind_creation(m);
   bind_shapes(m);
   bind_products(m);
+  bind_linalg(m);
+  bind_fft(m);
+  bind_sequence_losses(m);
   bind_indexing(m);
   bind_vision(m);
   bind_convolutions(m);

@@ -11,6 +11,9 @@ void bind_reductions(nb::module_& m);
 void bind_creation(nb::module_& m);
 void bind_shapes(nb::module_& m);
 void bind_products(nb::module_& m);
+void bind_linalg(nb::module_& m);  // of varve.linalg
+void bind_fft(nb::module_& m);     // of varve.fft
+void bind_sequence_losses(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_vision(nb::module_& m);
 void bind_convolutions(nb::module_& m);

@@ -22,6 +22,7 @@ std::vector<const OpRecord*> index_ops();
 std::vector<const OpRecord*> scatter_ops();
 std::vector<const OpRecord*> matmul_ops();
 std::vector<const OpRecord*> linalg_ops();
+std::vector<const OpRecord*> fft_ops();
 std::vector<const OpRecord*> conv_ops();
 std::vector<const OpRecord*> pool_ops();
 std::vector<const OpRecord*> norm_ops();

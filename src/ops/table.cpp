@@ -13,10 +13,10 @@ using Family = std::vector<const OpRecord*> (*)();
 std::vector<const OpRecord*> leaf_ops() { return {&ir::input_op(), &ir::constant_op()}; }
 
 constexpr Family kFamilies[] = {
-    leaf_ops,   create_ops,     unary_ops,      arithmetic_ops,  cast_ops,    activation_ops, softmax_ops,
-    reduce_ops, cumulative_ops, shape_ops,      index_ops,       scatter_ops, matmul_ops,     linalg_ops,
-    conv_ops,   pool_ops,       norm_ops,       recurrent_ops,   control_ops, attention_ops,  loss_ops,
-    random_ops, optimizer_ops,  collective_ops, compression_ops, message_ops, placed_ops};
+    leaf_ops,   create_ops,     unary_ops,     arithmetic_ops, cast_ops,        activation_ops, softmax_ops,
+    reduce_ops, cumulative_ops, shape_ops,     index_ops,      scatter_ops,     matmul_ops,     linalg_ops,
+    fft_ops,    conv_ops,       pool_ops,      norm_ops,       recurrent_ops,   control_ops,    attention_ops,
+    loss_ops,   random_ops,     optimizer_ops, collective_ops, compression_ops, message_ops,    placed_ops};
 
 std::vector<const OpRecord*> all_operators() {
   std::vector<const OpRecord*> all;

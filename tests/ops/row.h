@@ -155,6 +155,8 @@ std::vector<Row> optimizer_rows();
 std::vector<Row> collective_rows();
 std::vector<Row> compression_rows();
 std::vector<Row> linalg_rows();
+std::vector<Row> fft_rows();
+std::vector<Row> sequence_loss_rows();
 
 const std::vector<Row>& table();  // all of them
 

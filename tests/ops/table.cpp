@@ -101,10 +101,10 @@ void no_gradient(Row& row) {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
-    for (auto family : {arithmetic_rows, activation_rows,  reduce_rows,  shape_rows, index_rows,  scatter_rows,
-                        search_rows,     vision_rows,      matmul_rows,  conv_rows,  pool_rows,   norm_rows,
-                        attention_rows,  recurrent_rows,   control_rows, loss_rows,  random_rows, optimizer_rows,
-                        collective_rows, compression_rows, linalg_rows}) {
+    for (auto family : {arithmetic_rows, activation_rows,  reduce_rows,  shape_rows, index_rows,        scatter_rows,
+                        search_rows,     vision_rows,      matmul_rows,  conv_rows,  pool_rows,         norm_rows,
+                        attention_rows,  recurrent_rows,   control_rows, loss_rows,  random_rows,       optimizer_rows,
+                        collective_rows, compression_rows, linalg_rows,  fft_rows,   sequence_loss_rows}) {
       std::vector<Row> part = family();
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }

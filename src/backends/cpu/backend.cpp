@@ -31,6 +31,7 @@ const ClaimMap& claim_map() {
     add_recurrent_claims(all);
     add_compress_claims(all);
     add_linalg_claims(all);
+    add_fft_claims(all);
     add_class_loss_claims(all);
     backend::add_collective_claims(all, "cpu");
     return all;

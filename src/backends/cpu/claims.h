@@ -27,6 +27,7 @@ void add_gelu_claims(ClaimMap&);
 void add_recurrent_claims(ClaimMap&);
 void add_compress_claims(ClaimMap&);
 void add_linalg_claims(ClaimMap&);
+void add_fft_claims(ClaimMap&);
 void add_class_loss_claims(ClaimMap&);  // after those of products, which it goes before
 
 }  // namespace varve::cpu

@@ -48,6 +48,7 @@ const KernelMap& kernels() {
     add_conv_kernels(map);
     add_pool_kernels(map);
     add_linalg_kernels(map);
+    add_fft_kernels(map);
     return map;
   }();
   return all;

@@ -52,6 +52,7 @@ void add_matmul_kernels(KernelMap&);
 void add_conv_kernels(KernelMap&);
 void add_pool_kernels(KernelMap&);
 void add_linalg_kernels(KernelMap&);
+void add_fft_kernels(KernelMap&);
 
 const KernelMap& kernels();  // all of them, by operator name
 
