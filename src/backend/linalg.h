@@ -24,6 +24,8 @@ bool eigh(double* a, double* values, double* vectors, double* work, std::int64_t
 // work: min·max + min·min + max of m and n
 bool svd(const double* a, double* u, double* s, double* vt, double* work, std::int64_t m, std::int64_t n);
 
+bool all_finite(const double* a, std::int64_t count);
+
 // Turns the sign of `count` vectors by their entries at `data[i * step + entry * stride]`: the first entry of at least
 // 0.9 times the largest magnitude becomes positive. Calls flip(i) for each vector that is to be negated.
 template <class T, class Flip>

@@ -77,6 +77,10 @@ std::vector<std::int64_t> order_of(const double* values, std::int64_t n, bool de
 
 }  // namespace
 
+bool all_finite(const double* a, std::int64_t count) {
+  return std::all_of(a, a + count, [](double x) { return std::isfinite(x); });
+}
+
 bool cholesky(double* a, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     double* row = a + i * n;

@@ -61,6 +61,7 @@ const std::vector<Lever>& levers() {
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},
       {"tables", "products of rows taken from a table computed for the table, where it is the smaller one"},
       {"bf16", "bf16 products where the processor has them, instead of computing what is bf16 in f32"},
+      {"lapack", "eigenvalues and singular values by LAPACK instead of plain rotations"},
       {"layouts", "parameters kept in the layout that their kernels like best"},
       {"groups", "elementwise operators and reductions merged into generated groups"}};
   return all;

@@ -2,6 +2,7 @@
 #include "backend/linalg.h"
 
 #include "backends/cpu/common/loops.h"
+#include "backends/cpu/linalg/lapack.h"
 
 namespace varve::cpu {
 namespace {
@@ -17,9 +18,9 @@ std::vector<TensorType> types_of(const std::vector<backend::Port>& ports) {
 }
 
 // Matrix by matrix in double, which is where f32 is copied to.
-class PlainMatrices {
+class Matrices {
  public:
-  PlainMatrices(MatrixCall call, DType dtype) : call_(std::move(call)), dtype_(dtype), each_(call_.work) {
+  Matrices(MatrixCall call, DType dtype) : call_(std::move(call)), dtype_(dtype), each_(call_.work) {
     for (const std::int64_t count : call_.in) each_ += count;
     for (const std::int64_t count : call_.out) each_ += count;
     workers_ = std::min<std::int64_t>(std::max<std::int64_t>(call_.batch, 1), threads());
@@ -63,10 +64,11 @@ class PlainMatrices {
 };
 
 Prepared matrices(const Task& task) {
-  PlainMatrices plain(backend::matrix_call(task.op, task.attrs, types_of(task.in), types_of(task.out)),
-                      task.dtype_in());
-  const std::size_t scratch = plain.scratch_bytes();
-  return backend::prepared([plain = std::move(plain)](const RunArgs& args) { plain.run(args); }, scratch);
+  MatrixCall call = backend::matrix_call(task.op, task.attrs, types_of(task.in), types_of(task.out));
+  prefer_lapack(call, task.op, task.shape_in());
+  Matrices each(std::move(call), task.dtype_in());
+  const std::size_t scratch = each.scratch_bytes();
+  return backend::prepared([each = std::move(each)](const RunArgs& args) { each.run(args); }, scratch);
 }
 
 }  // namespace
