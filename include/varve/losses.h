@@ -9,9 +9,10 @@ struct CtcOptions {
   std::int64_t blank = 0;      // the class that stands for no symbol
   bool zero_infinity = false;  // what cannot be aligned counts 0 and has no gradient, instead of being infinite
 };
-// Connectionist temporal classification (Graves 2006): -log of the probability of a sequence of symbols, summed over all
-// alignments with the steps. logits [T, B, C], which become log_softmax along C; targets [B, S], integers; lengths [B],
-// integers: steps of each example, and symbols; what lies behind them is not read. The mean is that of loss / symbols.
+// Connectionist temporal classification (Graves 2006): -log of the probability of a sequence of symbols, summed over
+// all alignments with the steps. logits [T, B, C], which become log_softmax along C; targets [B, S], integers; lengths
+// [B], integers: steps of each example, and symbols; what lies behind them is not read. The mean is that of loss /
+// symbols.
 Tensor ctc_loss(const Tensor& logits, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths,
                 const CtcOptions& = {}, Reduction = Reduction::mean);
 

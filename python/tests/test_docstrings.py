@@ -9,7 +9,7 @@ import pytest
 import varve as vv
 from varve import data, distributed, nn, optim, train, zoo
 
-MODULES = ["varve", "varve.nn", "varve.optim", "varve.data", "varve.train", "varve.zoo", "varve.distributed", "varve.ray",
+MODULES = ["varve", "varve.nn", "varve.optim", "varve.data", "varve.train", "varve.zoo", "varve.linalg", "varve.fft", "varve.distributed", "varve.ray",
            "varve.spark"]  # fmt: skip
 
 # Names without an example of their own, and why.

@@ -6,9 +6,9 @@ import re
 import headers
 
 import varve as vv
-from varve import _core, data, distributed, nn, optim, train, zoo
+from varve import _core, data, distributed, fft, linalg, nn, optim, train, zoo
 
-MODULES = {"varve": vv, "varve::nn": nn, "varve::optim": optim, "varve::data": data, "varve::train": train, "varve::zoo": zoo,
+MODULES = {"varve": vv, "varve::nn": nn, "varve::optim": optim, "varve::data": data, "varve::train": train, "varve::zoo": zoo, "varve::linalg": linalg, "varve::fft": fft,
            "varve::distributed": distributed,
            "varve::expr": vv, "varve::nn::init": nn}  # fmt: skip
 
@@ -86,6 +86,8 @@ REASONS = {
     "varve::Timing": _RULES, "varve::distributed::WireTime": _FLAT, "varve::distributed::Received": _FLAT, "varve::distributed::LaunchOptions": "arguments of launch",
     "varve::data::share_of": "a DataLoader reads its rank's share", "varve::data::BatchShare": "a DataLoader reads its rank's share",
     "varve::data::batch_share": "a DataLoader reads its rank's share",
+    "varve::linalg::SlogDet": _FLAT, "varve::linalg::Qr": _FLAT, "varve::linalg::Eigh": _FLAT, "varve::linalg::Svd": _FLAT,
+    "varve::fft::Complex": "a pair of tensors", "varve::fft::Norm": _LITERAL,
     "varve::Updated": _FLAT, "varve::GradientRows": _FLAT, "varve::ProductType": _LITERAL, "varve::tf32": _LITERAL, "varve::parse_precision": _LITERAL,
     "varve::Shape": "tuples", "varve::broadcast": "for shape rules in C++", "varve::normalize_axis": "for shape rules in C++",
     "varve::VmapOptions": "arguments of vmap", "varve::Randomness": _LITERAL, "varve::Jvp": _FLAT,

@@ -51,7 +51,7 @@ from ._functions import checkpoint, custom_vjp, grad, gradients, scan, value_and
 from ._transforms import hessian, hvp, jacobian, jvp, vmap
 from ._generator import Generator
 from ._own import add_kernel, define, elementwise
-from . import data, nn, optim, train, zoo
+from . import data, fft, linalg, nn, optim, train, zoo
 from .train import evaluate, fit, lr_find, predict
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # typing is slow to import
 __all__ = [
     "arange", "asarray", "from_dlpack", "load", "load_metadata", "save", "Compiled", "Generator", "checkpoint", "compile", "cond", "custom_vjp", "grad",
     "gradients", "scan", "value_and_grad", "vjp", "hessian", "hvp", "jacobian", "jvp", "vmap", "while_loop", "add_kernel", "define", "elementwise", "data", "distributed", "nn", "optim", "train",
-    "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__",
+    "zoo", "evaluate", "fit", "lr_find", "predict", "info", "__version__", "fft", "linalg",
 ]  # fmt: skip
 __all__ += _core.__all__
 

@@ -26,9 +26,7 @@ void check_margin(double margin, const char* op) {
   if (!(margin >= 0)) throw Error(cat(op, ": margin is ", margin, "; expected 0 or more."));
 }
 
-Tensor distance(const Tensor& a, const Tensor& b, double p) {
-  return norm(a - b + kApart, {.p = p, .axes = Axes{-1}});
-}
+Tensor distance(const Tensor& a, const Tensor& b, double p) { return norm(a - b + kApart, {.p = p, .axes = Axes{-1}}); }
 
 }  // namespace
 
@@ -39,14 +37,14 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, std::int64_t axis, do
   return along(a * b) / (length(a) * length(b));
 }
 
-Tensor triplet_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const TripletOptions& o,
+Tensor triplet_loss(const Tensor& anchor, const Tensor& like, const Tensor& other, const TripletOptions& o,
                     Reduction reduction) {
-  check_embeddings(anchor, positive, "triplet_loss");
-  check_embeddings(anchor, negative, "triplet_loss");
+  check_embeddings(anchor, like, "triplet_loss");
+  check_embeddings(anchor, other, "triplet_loss");
   check_margin(o.margin, "triplet_loss");
-  Tensor apart = distance(anchor, negative, o.p);
-  if (o.swap) apart = minimum(apart, distance(positive, negative, o.p));
-  return reduced_to(relu(distance(anchor, positive, o.p) - apart + o.margin), reduction);
+  Tensor apart = distance(anchor, other, o.p);
+  if (o.swap) apart = minimum(apart, distance(like, other, o.p));
+  return reduced_to(relu(distance(anchor, like, o.p) - apart + o.margin), reduction);
 }
 
 Tensor contrastive_loss(const Tensor& a, const Tensor& b, const Tensor& same, double margin, Reduction reduction) {

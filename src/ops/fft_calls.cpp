@@ -149,8 +149,7 @@ struct Dimensions {
       seen[static_cast<std::size_t>(axis)] = true;
     }
     sizes = o.sizes.empty() ? std::vector<std::int64_t>(axes.size(), -1) : o.sizes;
-    if (sizes.size() != axes.size())
-      throw Error(cat(op, ": ", sizes.size(), " sizes for ", axes.size(), " axes."));
+    if (sizes.size() != axes.size()) throw Error(cat(op, ": ", sizes.size(), " sizes for ", axes.size(), " axes."));
     for (const std::int64_t size : o.sizes) check_length(size, op);
   }
 

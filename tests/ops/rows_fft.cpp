@@ -145,7 +145,10 @@ Row real_row() {
 Row real_inverse_row(const std::string& label, std::int64_t n) {
   const std::int64_t half = n / 2 + 1;
   return fft_row({.label = label,
-                  .call = [n](const Tensors& in) { return fft::irfft({in[0], in[1]}, {.n = n}); },
+                  .call =
+                      [n](const Tensors& in) {
+                        return fft::irfft({in[0], in[1]}, {.n = n});
+                      },
                   .oracle =
                       [n](const DoublesList& in) {
                         const Points x = mirrored(points(in[0], in[1]), n);
@@ -157,7 +160,10 @@ Row real_inverse_row(const std::string& label, std::int64_t n) {
 
 Row planes_row() {
   return fft_row({.label = "fft2",
-                  .call = [](const Tensors& in) { return both(fft::fft2({in[0], in[1]})); },
+                  .call =
+                      [](const Tensors& in) {
+                        return both(fft::fft2({in[0], in[1]}));
+                      },
                   .oracle =
                       [](const DoublesList& in) {
                         Points x = points(in[0], in[1]);

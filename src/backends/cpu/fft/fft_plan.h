@@ -16,8 +16,8 @@ class FftPlan {
   std::int64_t size() const { return n_; }
   // Numbers of T that a call needs beside the signals, of so many signals.
   std::int64_t work(std::int64_t lanes) const;
-  // Point i of signal l lies at i · lanes + l and is replaced by frequency i. The inverse transform, without its factor,
-  // is the same with re and im exchanged.
+  // Point i of signal l lies at i · lanes + l and is replaced by frequency i. The inverse transform, without its
+  // factor, is the same with re and im exchanged.
   void run(T* re, T* im, T* work, std::int64_t lanes) const;
 
  private:
