@@ -170,7 +170,7 @@ void Fusion::add_unit(backend::Claim claim, const std::vector<Group>& groups) {
     first_in += static_cast<int>(group.inputs.size());
     first_out += static_cast<int>(group.outputs.size());
   }
-  draft_.units.push_back({std::move(claim), nullptr, 0});
+  draft_.units.emplace_back().claim = std::move(claim);
 }
 
 // Nothing in the program waits for it: the update of a parameter, a counter.
