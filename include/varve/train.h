@@ -46,6 +46,8 @@ struct Loss {
 extern const Loss cross_entropy;  // integer targets, or f32 probabilities of the output's shape
 extern const Loss binary_cross_entropy, mse, mae, huber;
 extern const Loss reconstruction;  // mse against the input
+// The same as a figure alone: what is learnt is what modules add (nn::add_loss), a Boltzmann machine's divergence.
+extern const Loss contrastive_divergence;
 Loss smoothed_cross_entropy(double smoothing);
 struct CrossEntropyLoss {
   std::vector<double> class_weights = {};  // what each class counts, of integer targets; empty: all the same
@@ -153,6 +155,9 @@ struct FitOptions {
   std::int64_t save_steps = 0;  // and after so many steps, when not 0
   std::int64_t accumulate = 1;  // batches whose gradients make one step
   double average = 0;           // decay of an average of the weights, used to evaluate and saved as best; 0: none
+  // The last epochs, at whose ends the weights are averaged, each the same (stochastic weight averaging, statistics of
+  // batch norms with them): the mean is evaluated, and saved when it is best. 0: none.
+  int swa = 0;
   ProductType precision = f32;  // tf32: products on a GPU in TF32; bf16: products in bf16, master weights in f32
   double mixup = 0;
   bool drop_last = false;

@@ -150,6 +150,19 @@ class SyncScope {
   std::optional<nn::SyncBatchNorm> sync_;
 };
 
+class LossesScope {
+ public:
+  void enter() { losses_.emplace(); }
+  void exit() { losses_.reset(); }
+  Tensor total() const {
+    if (!losses_) throw Error("AddedLosses: total() is asked within the with block.");
+    return losses_->total();
+  }
+
+ private:
+  std::optional<nn::AddedLosses> losses_;
+};
+
 void bind_summary(nb::module_& m) {
   nb::class_<nn::SummaryRow>(
       m, "SummaryRow",
@@ -381,6 +394,12 @@ void bind_combinations(nb::module_& m) {
       .def("exit", &PrecisionScope::exit);
   m.def("_place_evenly", [](Module& model) { unlocked([&] { nn::place_evenly(model); }); });
   m.def("_split_layers", [](Module& model) { unlocked([&] { nn::split_layers(model); }); });
+  m.def("_add_loss", [](nb::handle loss) { nn::add_loss(to_tensor(loss)); });
+  nb::class_<LossesScope>(m, "_AddedLosses")
+      .def(nb::init<>())
+      .def("enter", &LossesScope::enter)
+      .def("exit", &LossesScope::exit)
+      .def("total", &LossesScope::total);
   nb::class_<SyncScope>(m, "_SyncBatchNorm")
       .def(nb::init<>())
       .def("enter", &SyncScope::enter)

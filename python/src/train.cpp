@@ -197,6 +197,7 @@ FitOptions fit_options(const nb::dict& given) {
   take("save_steps", o.save_steps);
   take("accumulate", o.accumulate);
   take("average", o.average);
+  take("swa", o.swa);
   take("mixup", o.mixup);
   take("drop_last", o.drop_last);
   take("buckets", o.buckets);
@@ -492,7 +493,7 @@ void bind_train(nb::module_& m) {
   m.def("_fit_options", [] {
     // Every field of the struct: the test that compares Python's keywords with this fails when one is added.
     const auto [loss, optimizer, schedule, epochs, batch, validation, validation_share, metrics, monitor, run, seed,
-                resume, overwrite, save_seconds, save_steps, accumulate, average, precision, mixup, drop_last, buckets,
+                resume, overwrite, save_seconds, save_steps, accumulate, average, swa, precision, mixup, drop_last, buckets,
                 balanced, sampling, workers, check_layers, callbacks, verbosity, progress, config, parallel] =
         FitOptions{};
     nb::dict all;
@@ -508,6 +509,7 @@ void bind_train(nb::module_& m) {
     all["save_steps"] = save_steps;
     all["accumulate"] = accumulate;
     all["average"] = average;
+    all["swa"] = swa;
     all["mixup"] = mixup;
     all["drop_last"] = drop_last;
     all["buckets"] = buckets;

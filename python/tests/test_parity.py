@@ -124,7 +124,7 @@ REASONS = {
     "varve::train::Loss::each": "a function may give a number for each sample", "varve::train::Loss::counts": "cross_entropy_with",
     "varve::train::Loss::weights_of": "for the trainer", "varve::train::CrossEntropyLoss": "arguments of cross_entropy_with",
     "varve::train::Metric::weighted": "Metric.sums takes weights",
-    "varve::nn::SyncBatchNorm::counted": _HOUSE, "varve::nn::Shard": "fit does it",
+    "varve::nn::SyncBatchNorm::counted": _HOUSE, "varve::nn::Shard": "fit does it", "varve::nn::AddedLosses::empty": "total() is 0",
     "varve::nn::layer": "every module is shared in Python", "varve::nn::compute_type": "for layers in C++", "varve::nn::TextNetwork": _HOUSE,
     "varve::nn::OwnNames": "the package does it", "varve::nn::LayerKey": "help(nn.Dense)", "varve::nn::LayerSchema": "help(nn.Dense)",
     "varve::nn::layer_schemas": "dir(nn)", "varve::train::Named": _HOUSE, "varve::train::ConfigKey": "docs/network-files.md",

@@ -461,6 +461,52 @@ class sync_batch_norm:
         self._scope.exit()
 
 
+def add_loss(loss: TensorLike) -> None:
+    """In a module's forward while it is trained: a scalar that is added to the loss, a penalty on activations, say.
+
+    `fit` collects them; in a loop of your own `AddedLosses` does. Where nobody does, they are dropped.
+
+    >>> import varve as vv
+    >>> from varve import nn
+    >>> with nn.AddedLosses() as added:
+    ...     nn.add_loss(2.0); nn.add_loss(vv.ones(3).sum())
+    ...     total = added.total()
+    >>> total.item()
+    5.0
+    """
+    _core._add_loss(loss)
+
+
+class AddedLosses:
+    """While it runs, it collects what modules add to the loss.
+
+    >>> from varve import nn
+    >>> with nn.AddedLosses() as added:
+    ...     added.total().item()
+    0.0
+    """
+
+    def __init__(self) -> None:
+        self._scope = _core._AddedLosses()
+
+    def total(self) -> Tensor:
+        """The sum so far; 0 when none was added.
+
+        >>> from varve import nn
+        >>> with nn.AddedLosses() as added:
+        ...     added.total().shape
+        ()
+        """
+        return self._scope.total()
+
+    def __enter__(self) -> "AddedLosses":
+        self._scope.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.exit()
+
+
 def place_evenly(model: _core.Module) -> None:
     """Places the layers of a built model over the ranks of this job, so that each has about as much to compute.
 
@@ -511,7 +557,7 @@ _made = layer_classes(globals())
 globals().update(_made)
 _layers = list(_made)
 __all__ = [
-    "Branches", "Hook", "Lambda", "Loaded", "Mask", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
+    "AddedLosses", "add_loss", "Branches", "Hook", "Lambda", "Loaded", "Mask", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterList", "Residual",
     "Sequential", "Summary", "SummaryRow", "TiedDense", "attend", "load_network", "network", "place_evenly", "precision", "split_layers",
     "sync_batch_norm",
     "watch", *_layers,

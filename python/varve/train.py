@@ -27,7 +27,9 @@ from ._runs import (
 from .data import Dataset, dataset, unexpected, use_processes
 
 cross_entropy, binary_cross_entropy = loss_by_name("cross_entropy"), loss_by_name("binary_cross_entropy")
-mse, mae, huber, reconstruction = (loss_by_name(name) for name in ("mse", "mae", "huber", "reconstruction"))
+mse, mae, huber, reconstruction, contrastive_divergence = (
+    loss_by_name(name) for name in ("mse", "mae", "huber", "reconstruction", "contrastive_divergence")
+)
 detection = loss_by_name("detection")
 map50, mean_iou = metric_by_name("map50"), metric_by_name("mean_iou")
 accuracy, binary_accuracy, precision, recall, f1, auc, perplexity, mean_absolute_error = (
@@ -51,7 +53,7 @@ class Progress(NamedTuple):
 
 
 def _samples(x: Any, y: Any, workers: int, processes: Union[bool, str], loss: Any = None) -> Dataset:
-    of_input = loss == "reconstruction" or bool(getattr(loss, "of_input", False))
+    of_input = loss in ("reconstruction", "contrastive_divergence") or bool(getattr(loss, "of_input", False))
     if of_input and y is None and hasattr(x, "shape"):
         import numpy
 
@@ -101,6 +103,7 @@ def fit(
     save_steps: int = 0,
     accumulate: int = 1,
     average: float = 0.0,
+    swa: int = 0,
     precision: str = "f32",
     mixup: float = 0.0,
     drop_last: bool = False,
@@ -125,7 +128,8 @@ def fit(
     - metrics: names, metrics of `varve.train`, functions of (output, target), or objects with sums(output, target) and
       value(sums); unless given, what fits the loss. monitor: the value that decides which epoch was best
     - run: a folder for checkpoints, curves and a page; resume goes on from its last checkpoint, overwrite starts over
-    - accumulate: batches whose gradients make one step; average: decay of an average of the weights; precision: f32, tf32 or
+    - accumulate: batches whose gradients make one step; average: decay of an average of the weights; swa: the
+      last epochs, whose weights are averaged; precision: f32, tf32 or
       bf16; mixup: α; buckets, balanced, sampling: see `data.DataLoader`. workers: threads that read ahead; with processes=True, processes (see `data.DataLoader`)
     - check_layers names the layer that first gives a NaN. verbosity: auto, bar, lines, quiet; progress: a function of
       (line, kept) that gets the lines instead of standard error
@@ -146,7 +150,7 @@ def fit(
     options: Dict[str, Any] = dict(
         loss=loss, epochs=epochs, batch=batch, validation_share=validation_share, metrics=metrics, monitor=monitor, run=str(run),
         seed=seed, resume=resume, overwrite=overwrite, save_seconds=save_seconds, save_steps=save_steps, accumulate=accumulate,
-        average=average, precision=precision, mixup=mixup, drop_last=drop_last, buckets=buckets, balanced=balanced,
+        average=average, swa=swa, precision=precision, mixup=mixup, drop_last=drop_last, buckets=buckets, balanced=balanced,
         sampling=list(sampling), workers=workers, check_layers=check_layers,
         callbacks=[as_callback(each) for each in callbacks], config=config,
     )  # fmt: skip
@@ -372,6 +376,7 @@ def _history_repr(self: History) -> str:
 
 
 __all__ = [
+    "contrastive_divergence",
     "Callback", "Config", "FIT_OPTIONS", "History", "Loss", "Metric", "NamedOptions", "Prepared", "Progress", "RateFinder",
     "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "WorstSamples", "accuracy", "area_under_curve", "auc",
     "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "balanced_class_weights", "cross_entropy", "cross_entropy_with", "csv_log", "detection",

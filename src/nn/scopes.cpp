@@ -4,6 +4,7 @@
 #include "nn/state.h"
 #include "varve/distributed.h"
 #include "varve/nn/text.h"
+#include "varve/ops.h"
 
 namespace varve::nn {
 namespace {
@@ -14,6 +15,7 @@ thread_local DType current_precision = f32;
 thread_local bool currently_wide = false;
 thread_local const SyncBatchNorm* current_sync = nullptr;
 thread_local const Shard* current_shard = nullptr;
+thread_local AddedLosses* current_losses = nullptr;
 thread_local const OwnNames* current_names = nullptr;
 
 struct Flattened {
@@ -41,6 +43,18 @@ Frame::~Frame() {
   if (!outer_) gathered.clear();
 }
 const Frame* Frame::current() { return current_frame; }
+
+AddedLosses::AddedLosses() : outer_(std::exchange(current_losses, this)) {}
+AddedLosses::~AddedLosses() { current_losses = outer_; }
+Tensor AddedLosses::total() const { return total_.defined() ? total_ : zeros({}); }
+
+void add_loss(const Tensor& loss) {
+  if (loss.rank() != 0 || !is_floating(loss.dtype()))
+    throw Error("add_loss: expected a floating-point scalar, got " + loss.type().str() + ". Take its sum or mean.");
+  if (!current_losses) return;
+  Tensor& total = current_losses->total_;
+  total = total.defined() ? total + loss.to(total.dtype()) : loss;
+}
 
 // A call that gives masks knows nothing of what is around it, and neither do the calls inside it.
 std::vector<const KnownMasks*> Frame::tables() const {

@@ -226,7 +226,9 @@ std::vector<KeyRow> data_rows() {
 
 std::vector<KeyRow> learning_rows() {
   return {
-      word_row({"loss", "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction, detection"},
+      word_row({"loss",
+                "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction, detection, "
+                "contrastive_divergence"},
                &Config::loss, [](const std::string& word) { loss_by_name(word); }),
       words_row({"metrics", "measured beside the loss: accuracy, top5, f1, auc…; empty: what fits"}, &Config::metrics,
                 [](const std::string& word) { metric_by_name(word); }),
@@ -244,6 +246,8 @@ std::vector<KeyRow> learning_rows() {
       whole_row({"accumulate", "batches whose gradients make one step"}, &Config::accumulate, 1, 1'000'000),
       number_row({"average", "decay of an average of the weights that is used in their place; 0: off"},
                  &Config::average, 0, 1),
+      whole_row({"swa", "the last epochs, at whose ends the weights are averaged, each the same; 0: off"}, &Config::swa,
+                0, 1'000'000),
       number_row({"label_smoothing", "of cross_entropy"}, &Config::label_smoothing, 0, 1),
       numbers_row({"class_weights", "of cross_entropy: what each class counts; []: all the same"},
                   &Config::class_weights),

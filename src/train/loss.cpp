@@ -35,6 +35,7 @@ Tensor binary_each(const Tensor& output, const Tensor& target) {
 Tensor mse_each(const Tensor& output, const Tensor& target) {
   return mse_loss(output.to(f32), values_like(output, target, "mse"), Reduction::none);
 }
+Tensor seen_error_each(const Tensor& output, const Tensor& target) { return stop_gradient(mse_each(output, target)); }
 Tensor mae_each(const Tensor& output, const Tensor& target) {
   return l1_loss(output.to(f32), values_like(output, target, "mae"), Reduction::none);
 }
@@ -86,6 +87,7 @@ const Loss mse = loss_of("mse", mse_each);
 const Loss mae = loss_of("mae", mae_each);
 const Loss huber = loss_of("huber", huber_each);
 const Loss reconstruction = loss_of("reconstruction", mse_each, true);
+const Loss contrastive_divergence = loss_of("contrastive_divergence", seen_error_each, true);
 
 Loss smoothed_cross_entropy(double smoothing) {
   if (!(smoothing >= 0 && smoothing < 1))
@@ -174,7 +176,8 @@ Loss joint_loss(const std::string& name, std::function<Tensor(const Tensors& out
 
 Loss loss_by_name(const std::string& name) {
   const std::vector<Loss> losses = {
-      cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber, reconstruction, detection};
+      cross_entropy, smoothed_cross_entropy(0.1), binary_cross_entropy, mse, mae, huber, reconstruction,
+      detection,     contrastive_divergence};
   std::vector<std::string> names;
   for (const Loss& loss : losses) {
     if (loss.name == name) return loss;

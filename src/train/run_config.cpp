@@ -180,6 +180,7 @@ FitOptions fit_options(const Prepared& prepared) {
                      .save_steps = c.save_steps,
                      .accumulate = c.accumulate,
                      .average = c.average,
+                     .swa = c.swa,
                      .precision = parse_precision(c.precision),
                      .mixup = c.mixup,
                      .buckets = c.buckets,

@@ -107,8 +107,10 @@ void TrainStep::use(const std::vector<Tensor>& gradients) {
 
 TrainStep::Forward TrainStep::forward_at_once(const data::Batch& batch) const {
   Forward all;
+  nn::AddedLosses added;
   all.outputs = parts_.model.masked_all(batch.inputs(), Mode::train, {batch.mask()});
   all.loss = parts_.objective.loss(all.outputs, batch);
+  if (!added.empty()) all.loss = all.loss + added.total().to(all.loss.dtype());
   all.weight = parts_.objective.weight(all.outputs, batch);
   return all;
 }

@@ -45,6 +45,10 @@ void check(const FitOptions& o, const data::Dataset& train) {
   if (o.epochs < 0) throw Error("fit: epochs must not be negative, got " + std::to_string(o.epochs) + ".");
   if (o.batch < 1) throw Error("fit: batch must be at least 1, got " + std::to_string(o.batch) + ".");
   if (o.accumulate < 1) throw Error("fit: accumulate must be at least 1, got " + std::to_string(o.accumulate) + ".");
+  if (o.swa < 0 || o.swa > o.epochs)
+    throw Error("fit: swa must be at least 0 and at most the number of epochs, " + std::to_string(o.epochs) + ", got " +
+                std::to_string(o.swa) + ".");
+  if (o.swa > 0 && o.average > 0) throw Error("fit: average and swa are two averages of the weights; set one of them.");
   if (!(o.validation_share >= 0 && o.validation_share < 1))
     throw Error("fit: validation_share must be at least 0 and less than 1, got " + std::to_string(o.validation_share) +
                 ".");
@@ -171,6 +175,21 @@ void Trainer::place_model() {
   whole_batch_.emplace();
 }
 
+namespace {
+
+// Parameters, and what batch norms remember of their inputs.
+std::vector<Variable> averaged_variables(const nn::Module& model) {
+  std::vector<Variable> all = model.parameters();
+  std::set<const void*> seen;
+  for (const nn::NamedVariable& named : model.named_variables())
+    if (!named.parameter && is_floating(named.variable.type().dtype) &&
+        named.path.find("running_") != std::string::npos && seen.insert(named.variable.state().get()).second)
+      all.push_back(named.variable);
+  return all;
+}
+
+}  // namespace
+
 void Trainer::prepare_model() {
   place_model();
   if (whole_batch_) check_outputs(model_, train_, *objective_, options_.batch);
@@ -179,6 +198,7 @@ void Trainer::prepare_model() {
   parallel.shards = 0;  // its gradients are then all ranks' already
   optimizer_ = options_.optimizer.over(model_.parameters(), parallel);
   if (options_.average > 0) average_.emplace(model_.parameters(), options_.average);
+  if (options_.swa > 0) average_.emplace(optim::Average::equal(averaged_variables(model_)));
   std::set<const void*> seen;  // tied variables are kept once
   for (const nn::NamedVariable& named : model_.named_variables())
     if (seen.insert(named.variable.state().get()).second) kept_.push_back({named.path, named.variable});
@@ -216,7 +236,7 @@ TrainStep::Parts Trainer::parts(bool check_layers) {
   return {.model = model_,
           .objective = *objective_,
           .optimizer = optimizer_,
-          .average = average_,
+          .average = options_.swa > 0 ? std::nullopt : average_,
           .accumulate = options_.accumulate,
           .precision = options_.precision,
           .check_layers = check_layers,
@@ -570,11 +590,13 @@ void Trainer::validate(Epoch& record) {
 void Trainer::end_epoch(const Totals& totals) {
   Epoch record{
       .epoch = epoch(), .seconds = 0, .rate = optimizer_.current_rate() / rate_share(), .values = totals.values()};
-  if (average_) average_->swap();
+  const bool averaged = average_ && (options_.swa == 0 || epoch() > options_.epochs - options_.swa);
+  if (averaged && options_.swa > 0) average_->update();
+  if (averaged) average_->swap();
   try {
     validate(record);
   } catch (...) {
-    if (average_) average_->swap();
+    if (averaged) average_->swap();
     throw;
   }
   tick();
@@ -586,7 +608,7 @@ void Trainer::end_epoch(const Totals& totals) {
     at_.history.best_epoch = record.epoch;
     save_best();
   }
-  if (average_) average_->swap();
+  if (averaged) average_->swap();
   options_.schedule.observe(higher_is_better_ ? -monitored : monitored);
   progress_->end_epoch(record.seconds, record.values);
   const auto advance = [&] {

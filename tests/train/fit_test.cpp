@@ -163,6 +163,51 @@ TEST(Fit, AverageIsWhatIsEvaluatedAndSaved) {
   EXPECT_NEAR(train::evaluate(other, points(200, 2)).accuracy, history.epochs[0].value("val_accuracy"), 1e-6);
 }
 
+TEST(Fit, TheLastEpochsAreAveraged) {
+  nn::Sequential model = small_network();
+  std::vector<std::vector<float>> ends;
+  train::FitOptions options = quick();
+  const Folder folder;
+  options.run = folder / "run";
+  options.epochs = 4;
+  options.swa = 2;
+  options.validation = points(100, 2);
+  options.monitor = "val_loss";
+  options.callbacks = {train::each_epoch(
+      [&](train::Session& s) { ends.push_back(s.model().variable("0.weight").value().to_vector<float>()); })};
+  const train::History history = train::fit(model, points(300, 1), options);
+  ASSERT_EQ(history.best_epoch, 4);  // or the file below is of another one
+  nn::Sequential other = small_network();
+  other.build({8});
+  other.load(folder / "run/best.safetensors");
+  const auto mean = other.variable("0.weight").value().to_vector<float>();
+  for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(mean[i], (ends[2][i] + ends[3][i]) / 2, 1e-6);
+  EXPECT_NEAR(train::evaluate(other, points(100, 2)).loss, history.epochs[3].value("val_loss"), 1e-6);
+  options.average = 0.9;
+  EXPECT_THROW(train::fit(model, points(300, 1), options), Error);
+}
+
+// What a module adds is learnt beside the loss: here it alone pulls the weights to zero.
+TEST(Fit, WhatModulesAddBelongsToTheLoss) {
+  struct Penalized : nn::Module {
+    nn::Dense dense{1, {.bias = false}};
+    Penalized() { add("dense", dense); }
+    Tensor forward(Tensor x, Mode mode) override {
+      const Tensor y = dense(x, mode);
+      if (mode == Mode::train) nn::add_loss(100 * sum(square(dense.variable("weight").value())));
+      return y;
+    }
+  } model;
+  train::FitOptions options = quick();
+  options.loss = train::mse;
+  options.optimizer = optim::sgd(1e-3);
+  options.epochs = 20;
+  const Tensor x = uniform({64, 4}, {.seed = 1});
+  const train::History history = train::fit(model, data::from_tensors(x, sum(x, {.axes = 1, .keep = true})), options);
+  EXPECT_LT(max(abs(model.dense.variable("weight").value())).item<float>(), 0.05);
+  EXPECT_GT(history.epochs[0].value("loss"), history.epochs[19].value("loss"));
+}
+
 TEST(Fit, EarlyStoppingStops) {
   auto model = nn::sequential(nn::dense(3));
   train::FitOptions options = quick();

@@ -105,6 +105,29 @@ TEST(Rbm, ContrastiveDivergenceIsTheTextbooks) {
   EXPECT_NEAR(db[1], 0, 1e-6);
 }
 
+// fit's program takes the step that the textbook's gradients make: with certain draws they are the same.
+TEST(Rbm, FitTakesTheTextbooksStep) {
+  const nn::Layer model = zoo::make("rbm", {{"width", 2}}), other = zoo::make("rbm", {{"width", 2}});
+  const Tensor x = tensor<float>({{1.f, 0.f, .5f}, {0.f, 1.f, 1.f}});
+  for (const nn::Layer& each : {model, other}) {
+    each->build({3}, {.seed = 1});
+    each->variable("hidden_bias").assign(tensor<float>({60.f, -60.f}));
+  }
+  optim::Bound sgd = optim::sgd(0.5).over(other->parameters());
+  sgd.apply(zoo::contrastive_divergence(*other, x));
+  train::fit(*model, data::from_tensors(x, x),
+             {.loss = train::contrastive_divergence,
+              .optimizer = optim::sgd(0.5),
+              .batch = 2,
+              .metrics = {},
+              .verbosity = train::Verbosity::quiet});
+  for (const char* name : {"weight", "visible_bias"}) {
+    const auto a = model->variable(name).value().to_vector<float>(),
+               b = other->variable(name).value().to_vector<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6) << name << i;
+  }
+}
+
 TEST(Rbm, LearnsPatternsByContrastiveDivergence) {
   // Each row lights one of four quarters of 16 pixels, and its neighbour by chance.
   const Tensor quarter = cast(floor(uniform({64}, {.seed = 1}) * 4), i32), pixels = cast(arange(16), i32);

@@ -349,6 +349,27 @@ class SyncBatchNorm {
   Tensor counted_;
   const SyncBatchNorm* outer_;
 };
+// In a module's forward pass while it is trained: a scalar that is added to the loss, whatever the loss is: a penalty
+// on activations, a divergence. Where nobody collects them, it is dropped.
+void add_loss(const Tensor& loss);
+// While one is alive, it collects what modules add. fit has one around each step; in a loop of one's own:
+//   nn::AddedLosses added;
+//   loss = cross_entropy(model(x, Mode::train), labels) + added.total();
+class AddedLosses {
+ public:
+  AddedLosses();
+  ~AddedLosses();
+  AddedLosses(const AddedLosses&) = delete;
+  AddedLosses& operator=(const AddedLosses&) = delete;
+  bool empty() const { return !total_.defined(); }
+  Tensor total() const;  // 0 when none was added
+
+ private:
+  friend void add_loss(const Tensor& loss);
+  Tensor total_;
+  AddedLosses* outer_;
+};
+
 // While one is alive, the samples are one of several shards of a batch, each computed apart: random layers draw by its
 // number, and what layers remember of a batch is of this shard alone. Whoever adds the shards does the rest.
 class Shard {
