@@ -1,6 +1,7 @@
 #include "varve/nn/combine.h"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "varve/ops.h"
 
@@ -37,6 +38,12 @@ void Sequential::split_over_ranks(Split how) {
 }
 
 Tensors Sequential::forward_all(const Tensors& x, Mode mode) {
+  if (x.size() == 1 && typeid(*this) != typeid(Sequential)) return forward(x[0], mode);
+  return chained(x, mode);
+}
+Tensor Sequential::forward(Tensor x, Mode mode) { return chained(x, mode).one(); }
+
+Tensors Sequential::chained(const Tensors& x, Mode mode) const {
   Tensors y = x;
   for (const Named& named : *layers_) y = (*named.layer)(y, mode);
   return y;
@@ -160,6 +167,12 @@ Graph& Graph::set_outputs(const std::vector<std::string>& steps) {
 }
 
 Tensors Graph::forward_all(const Tensors& x, Mode mode) {
+  if (x.size() == 1 && typeid(*this) != typeid(Graph)) return forward(x[0], mode);
+  return computed(x, mode);
+}
+Tensor Graph::forward(Tensor x, Mode mode) { return computed(x, mode).one(); }
+
+Tensors Graph::computed(const Tensors& x, Mode mode) const {
   std::vector<Field> wanted;
   for (const std::string& name : plan_->inputs) wanted.push_back({name, {}});
   if (x.size() != wanted.size())

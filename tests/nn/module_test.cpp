@@ -409,5 +409,15 @@ TEST(Module, HooksSeeGradients) {
   EXPECT_EQ(seen.size(), 1u);
 }
 
+TEST(Combine, AClassOfASequentialMayOverrideForward) {
+  struct Beside : nn::Sequential {
+    Beside() { push(nn::dense(2)); }
+    Tensor forward(Tensor x, Mode mode) override { return concat({x, nn::Sequential::forward(x, mode)}, -1); }
+  };
+  auto model = nn::sequential(Beside(), nn::dense(1));
+  model.build({3});
+  EXPECT_EQ(model.variable("1.weight").shape(), (Shape{5, 1}));
+}
+
 }  // namespace
 }  // namespace varve::nn_tests

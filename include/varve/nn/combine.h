@@ -20,8 +20,9 @@ class Sequential : public Module {  // one after the other; children are named "
   }
   std::size_t size() const { return layers_->size(); }
   Module& operator[](std::size_t i) { return *layers_->at(i).layer; }
-  Tensors forward_all(const Tensors& x, Mode mode) override;  // what a layer gives is what the next one takes
-  Tensor forward(Tensor x, Mode mode) override { return forward_all(x, mode).one(); }
+  // What a layer gives is what the next one takes. A class that overrides forward() is asked for one input's.
+  Tensors forward_all(const Tensors& x, Mode mode) override;
+  Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "sequential"; }
   std::vector<std::pair<std::string, Layer>> children() const override;
 
@@ -33,6 +34,7 @@ class Sequential : public Module {  // one after the other; children are named "
     std::string name;
     HeldLayer layer;
   };
+  Tensors chained(const Tensors& x, Mode mode) const;
   SharedByCopies<std::vector<Named>> layers_;
 };
 template <class... M>
@@ -92,7 +94,7 @@ class Graph : public Module {
   const std::vector<std::string>& input_names() const { return plan_->inputs; }
   const std::vector<std::string>& output_names() const { return plan_->outputs; }  // empty: the last step
   Tensors forward_all(const Tensors& x, Mode mode) override;
-  Tensor forward(Tensor x, Mode mode) override { return forward_all(x, mode).one(); }
+  Tensor forward(Tensor x, Mode mode) override;
   std::string kind() const override { return "graph"; }
   std::vector<std::pair<std::string, Layer>> children() const override;
 
@@ -101,6 +103,7 @@ class Graph : public Module {
     std::vector<std::string> inputs, outputs;
     std::vector<Step> steps;
   };
+  Tensors computed(const Tensors& x, Mode mode) const;
   std::vector<std::string> known() const;
   SharedByCopies<Plan> plan_;
 };
