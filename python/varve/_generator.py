@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from typing import Any, Dict, Sequence
 
-    from ._hints import TensorLike
+    from ._types import TensorLike
 
 
 class Generator:

@@ -23,6 +23,7 @@ from . import _core
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._layer_table import *  # what the library's table makes
+    from ._types import TensorLike
 
 from ._core import Mask, Summary, SummaryRow, Tensor, Variable
 from ._layers import SPELLED as _SPELLED
