@@ -1,4 +1,6 @@
 // Networks with PyTorch's weights give PyTorch's outputs. pytorch/make.py wrote the files.
+#include <algorithm>
+
 #include "helpers.h"
 
 namespace varve::nn_tests {
