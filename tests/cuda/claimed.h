@@ -14,7 +14,7 @@
 
 namespace varve::cuda {
 
-using compiler::TensorList;
+using TensorList = std::vector<Tensor>;
 
 inline std::vector<backend::Port> contiguous_ports(const std::vector<ir::Value>& values) {
   std::vector<backend::Port> ports;

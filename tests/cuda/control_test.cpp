@@ -37,24 +37,26 @@ std::string without_too(const std::string& name) {
 }
 
 // Products, reductions and copies before, within and after; the number of steps is a value.
-Tensors program(const Tensors& in) {
+TensorList program(const TensorList& in) {
   const Tensor x = varve::tanh(matmul(in[0], in[1]));
   const Tensor chosen = cond(
       sum(x) > in[2], [&] { return matmul(x, in[1]) + 1; }, [&] { return x * 0.5; });
-  const auto body = [&](const Tensors& c) { return Tensors{c[0] * 0.5 + varve::sin(c[0]) * 0.25, c[1] + 1, c[0]}; };
-  const Tensors looped = while_loop([](const Tensors& c) { return max(abs(c[0])) > 0.1; }, body,
-                                    {chosen, zeros({}, i32), zeros(x.shape())}, {.max_steps = 40});
+  const auto body = [&](const TensorList& c) {
+    return TensorList{c[0] * 0.5 + varve::sin(c[0]) * 0.25, c[1] + 1, c[0]};
+  };
+  const TensorList looped = while_loop([](const TensorList& c) { return max(abs(c[0])) > 0.1; }, body,
+                                       {chosen, zeros({}, i32), zeros(x.shape())}, {.max_steps = 40});
   return {looped[0] * 3, looped[1], looped[2], chosen};
 }
 
-Tensors with_gradients(const Tensors& in) {
+TensorList with_gradients(const TensorList& in) {
   const auto loss = [&](const Tensor& w) { return sum(program({in[0], w, in[2]})[0] * in[3]); };
-  Tensors results = program(in);
+  TensorList results = program(in);
   results.push_back(grad(loss)(in[1]));
   return results;
 }
 
-Tensors inputs(float threshold) {
+TensorList inputs(float threshold) {
   return {values({5, 6}, 1), values({6, 6}, 2), full(Shape{}, threshold), values({5, 6}, 3)};
 }
 
@@ -63,7 +65,7 @@ void expect_same(const std::string& says) {
   const auto compiled = detail::compile(with_gradients, {.device = "cuda"});
   const auto expected = detail::compile(with_gradients, {.device = "reference"});
   for (const float threshold : {-100.f, 100.f, -100.f, 100.f}) {
-    const Tensors got = call(*compiled, inputs(threshold)), want = call(*expected, inputs(threshold));
+    const TensorList got = call(*compiled, inputs(threshold)), want = call(*expected, inputs(threshold));
     for (std::size_t i = 0; i < want.size(); ++i)
       expect_close(got[i].to(f32).to_vector<float>(), want[i].to(f32).to_vector<float>(),
                    "result " + std::to_string(i));
@@ -90,20 +92,20 @@ TEST_F(CudaControl, CutWhereTheDriverRefuses) {
 }
 
 TEST_F(CudaControl, OneInsideTheOther) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const auto next = [&](const Tensor& n) {
       return cond(
           remainder(n, 2) == 0, [&] { return floor(n / 2); }, [&] { return 3 * n + 1; });
     };
     const auto length = [&](const Tensor& n) {
-      return while_loop([](const Tensors& c) { return c[0] > 1; },
-                        [&](const Tensors& c) {
-                          return Tensors{next(c[0]), c[1] + 1};
+      return while_loop([](const TensorList& c) { return c[0] > 1; },
+                        [&](const TensorList& c) {
+                          return TensorList{next(c[0]), c[1] + 1};
                         },
                         {n, zeros(Shape{})}, {.max_steps = 30})[1];
     };
-    const auto step = [&](const Tensors&, const Tensors& x) { return ScanStep{{}, {length(x[0])}}; };
-    return Tensors{scan(step, {}, {in[0]}).out[0]};
+    const auto step = [&](const TensorList&, const TensorList& x) { return ScanStep{{}, {length(x[0])}}; };
+    return TensorList{scan(step, {}, {in[0]}).out[0]};
   };
   const auto compiled = detail::compile(f, {.device = "cuda"});
   for (int run = 0; run < 3; ++run)
@@ -111,16 +113,16 @@ TEST_F(CudaControl, OneInsideTheOther) {
 }
 
 TEST_F(CudaControl, ErrorsOfTheBranchAndOfTheBoundComeWithTheNextRead) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const Tensor taken = cond(
         in[1] > 0, [&] { return gather(in[0], in[2]); }, [&] { return zeros({1}); });
-    return Tensors{while_loop([&](const Tensor& c) { return max(c) < in[3]; }, [](const Tensor& c) { return c + 1; },
-                              taken, {.max_steps = 5})};
+    return TensorList{while_loop([&](const Tensor& c) { return max(c) < in[3]; }, [](const Tensor& c) { return c + 1; },
+                                 taken, {.max_steps = 5})};
   };
   const auto compiled = detail::compile(f, {.device = "cuda"});
   const auto run = [&](float taken, int index, float limit) -> std::string {
     try {
-      const Tensors in = {tensor({1.f, 2.f}), tensor(taken), tensor({index}), tensor(limit)};
+      const TensorList in = {tensor({1.f, 2.f}), tensor(taken), tensor({index}), tensor(limit)};
       return std::to_string(call(*compiled, in)[0].to_vector<float>()[0]);
     } catch (const Error& error) {
       return error.what();
@@ -135,9 +137,9 @@ TEST_F(CudaControl, ErrorsOfTheBranchAndOfTheBoundComeWithTheNextRead) {
 }
 
 TEST_F(CudaControl, ALoopWithoutABoundEndsWhenSomethingIsWrong) {
-  const Function f = [](const Tensors& in) {
+  const Function f = [](const TensorList& in) {
     const auto body = [&](const Tensor& c) { return c + 0 * gather(in[0], in[1]); };
-    return Tensors{while_loop([](const Tensor& c) { return max(c) < 1; }, body, zeros({1}))};
+    return TensorList{while_loop([](const Tensor& c) { return max(c) < 1; }, body, zeros({1}))};
   };
   const auto compiled = detail::compile(f, {.device = "cuda"});
   for (int run = 0; run < 3; ++run) {
