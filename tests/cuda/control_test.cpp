@@ -49,7 +49,7 @@ TensorList program(const TensorList& in) {
   return {looped[0] * 3, looped[1], looped[2], chosen};
 }
 
-TensorList with_gradients(const TensorList& in) {
+TensorList results_and_gradients(const TensorList& in) {
   const auto loss = [&](const Tensor& w) { return sum(program({in[0], w, in[2]})[0] * in[3]); };
   TensorList results = program(in);
   results.push_back(grad(loss)(in[1]));
@@ -62,8 +62,8 @@ TensorList inputs(float threshold) {
 
 // The first call starts kernel after kernel, the second one is recorded, the others repeat the recording.
 void expect_same(const std::string& says) {
-  const auto compiled = detail::compile(with_gradients, {.device = "cuda"});
-  const auto expected = detail::compile(with_gradients, {.device = "reference"});
+  const auto compiled = detail::compile(results_and_gradients, {.device = "cuda"});
+  const auto expected = detail::compile(results_and_gradients, {.device = "reference"});
   for (const float threshold : {-100.f, 100.f, -100.f, 100.f}) {
     const TensorList got = call(*compiled, inputs(threshold)), want = call(*expected, inputs(threshold));
     for (std::size_t i = 0; i < want.size(); ++i)
