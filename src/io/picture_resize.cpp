@@ -10,35 +10,39 @@
 namespace varve {
 namespace {
 
-// The pixels that one new pixel is a mean of, and how much each counts.
-struct Window {
-  std::int64_t begin = 0;
-  std::vector<float> weights;
+// Which pixels each new one is a mean of, and how much each counts. All have as many, some of which count nothing: a
+// loop of one length is foreseen by the processor, one that changes is not.
+struct Windows {
+  std::vector<std::int64_t> begins;
+  std::size_t count = 0;       // of each
+  std::vector<float> weights;  // `count` for each
 };
 
 // A triangle as wide as the pixels are apart, in whichever picture that is more.
-std::vector<Window> windows(std::int64_t from, std::int64_t to) {
+Windows windows(std::int64_t from, std::int64_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), support = std::max(scale, 1.0);
-  std::vector<Window> result(static_cast<std::size_t>(to));
-  for (std::size_t i = 0; i < result.size(); ++i) {
+  const auto count = std::min(from, static_cast<std::int64_t>(std::ceil(2 * support)) + 1);
+  Windows result = {.begins = {}, .count = static_cast<std::size_t>(count), .weights = {}};
+  std::vector<double> weights(result.count);
+  for (std::int64_t i = 0; i < to; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const auto begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(centre - support)));
-    const auto end = std::min<std::int64_t>(from, static_cast<std::int64_t>(std::ceil(centre + support)));
-    std::vector<double> weights;
+    const auto begin =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(centre - support)), 0, from - count);
     double sum = 0;
-    for (std::int64_t at = begin; at < end; ++at) {
-      weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(at) + 0.5 - centre) / support));
-      sum += weights.back();
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      const double at = static_cast<double>(begin) + static_cast<double>(k) + 0.5;
+      weights[k] = std::max(0.0, 1 - std::abs(at - centre) / support);
+      sum += weights[k];
     }
-    result[i].begin = begin;
-    for (const double weight : weights) result[i].weights.push_back(static_cast<float>(weight / sum));
+    result.begins.push_back(begin);
+    for (const double weight : weights) result.weights.push_back(static_cast<float>(weight / sum));
   }
   return result;
 }
 
-// Loops of a fixed length become vector code. Rows are mixed so many numbers at a time, and eight new rows go through
-// their columns together.
-constexpr std::size_t kRun = 32, kLanes = 8;
+// Loops of a fixed length become vector code: numbers of a row are mixed so many at a time, and a pixel's channels go
+// through the columns together, as four.
+constexpr std::size_t kRun = 64, kLanes = 4;
 
 class Resizer {
  public:
@@ -49,70 +53,88 @@ class Resizer {
         row_(static_cast<std::size_t>(part.width) * channels_),
         rows_(windows(part.height, height)),
         columns_(windows(part.width, width)),
-        mixed_(row_ * kLanes) {
+        mixed_(row_ + kLanes),  // the last pixel is read as four numbers, too
+        new_row_(static_cast<std::size_t>(width) * channels_ + kLanes) {
     result_ = {.height = height, .width = width, .channels = picture.channels, .pixels = {}};
     result_.pixels.resize(static_cast<std::size_t>(height * width) * channels_);
   }
 
   Picture run() {
-    for (std::size_t row = 0; row < rows_.size(); row += kLanes) {
-      const std::size_t count = std::min(kLanes, rows_.size() - row);
-      for (std::size_t lane = 0; lane < count; ++lane) mix_rows(rows_[row + lane], lane);
-      mix_columns(row, count);
+    const std::size_t size = new_row_.size() - kLanes;
+    for (std::size_t row = 0; row < rows_.begins.size(); ++row) {
+      mix_rows(row);
+      if (channels_ == 3)
+        mix_columns<3>();
+      else
+        mix_columns<1>();
+      round_row(result_.pixels.data() + row * size, size);
     }
     return std::move(result_);
   }
 
  private:
-  // One row of the new height, still of the old width: number i of lane l is at i · kLanes + l.
-  void mix_rows(const Window& window, std::size_t lane) {
+  // One row of the new height, still of the old width.
+  void mix_rows(std::size_t row) {
     const std::size_t stride = static_cast<std::size_t>(picture_.width) * channels_;
+    const float* weights = rows_.weights.data() + row * rows_.count;
+    std::size_t begin = 0, count = rows_.count;  // of those that count
+    while (count > 1 && weights[count - 1] == 0) --count;
+    while (begin + 1 < count && weights[begin] == 0) ++begin;
     const std::uint8_t* const first = picture_.pixels.data() +
-                                      (static_cast<std::size_t>(part_.top + window.begin)) * stride +
+                                      (static_cast<std::size_t>(part_.top + rows_.begins[row]) + begin) * stride +
                                       static_cast<std::size_t>(part_.left) * channels_;
+    weights += begin;
+    count -= begin;
     std::size_t i = 0;
     for (; i + kRun <= row_; i += kRun) {
       std::array<float, kRun> sums{};
-      for (std::size_t k = 0; k < window.weights.size(); ++k) {
+      for (std::size_t k = 0; k < count; ++k) {
         const std::uint8_t* const from = first + k * stride + i;
-        const float weight = window.weights[k];
+        const float weight = weights[k];
         for (std::size_t j = 0; j < kRun; ++j) sums[j] += weight * static_cast<float>(from[j]);
       }
-      float* const to = mixed_.data() + i * kLanes + lane;
-      for (std::size_t j = 0; j < kRun; ++j) to[j * kLanes] = sums[j];
+      std::copy(sums.begin(), sums.end(), mixed_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     for (; i < row_; ++i) {
       float sum = 0;
-      for (std::size_t k = 0; k < window.weights.size(); ++k)
-        sum += window.weights[k] * static_cast<float>(first[k * stride + i]);
-      mixed_[i * kLanes + lane] = sum;
+      for (std::size_t k = 0; k < count; ++k) sum += weights[k] * static_cast<float>(first[k * stride + i]);
+      mixed_[i] = sum;
     }
   }
 
-  void mix_columns(std::size_t row, std::size_t count) {
-    const std::size_t stride = columns_.size() * channels_;
-    std::uint8_t* to = result_.pixels.data() + row * stride;
-    for (const Window& window : columns_) {
-      for (std::size_t c = 0; c < channels_; ++c, ++to) {
-        const float* from = mixed_.data() + (static_cast<std::size_t>(window.begin) * channels_ + c) * kLanes;
-        std::array<float, kLanes> sums{};
-        for (const float weight : window.weights) {
-          for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weight * from[lane];
-          from += channels_ * kLanes;
-        }
-        std::array<std::int32_t, kLanes> values;
-        for (std::size_t lane = 0; lane < kLanes; ++lane)
-          values[lane] = static_cast<std::int32_t>(std::min(std::max(sums[lane] + 0.5f, 0.f), 255.f));
-        for (std::size_t lane = 0; lane < count; ++lane) to[lane * stride] = static_cast<std::uint8_t>(values[lane]);
-      }
+  // Each pixel is stored as four numbers, of which the next one overwrites what is not its own.
+  template <std::size_t channels>
+  void mix_columns() {
+    const float* weights = columns_.weights.data();
+    float* to = new_row_.data();
+    for (const std::int64_t begin : columns_.begins) {
+      const float* from = mixed_.data() + static_cast<std::size_t>(begin) * channels;
+      std::array<float, kLanes> sums{};
+      for (std::size_t k = 0; k < columns_.count; ++k, from += channels)
+        for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weights[k] * from[lane];
+      std::copy(sums.begin(), sums.end(), to);
+      weights += columns_.count;
+      to += channels;
     }
+  }
+
+  // Means of bytes are within their range.
+  void round_row(std::uint8_t* to, std::size_t size) const {
+    std::size_t i = 0;
+    for (; i + kRun <= size; i += kRun) {
+      std::array<std::uint8_t, kRun> bytes;
+      for (std::size_t j = 0; j < kRun; ++j)
+        bytes[j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(new_row_[i + j] + 0.5f));
+      std::copy(bytes.begin(), bytes.end(), to + i);
+    }
+    for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(new_row_[i] + 0.5f));
   }
 
   const Picture& picture_;
   FilledPart part_;
   std::size_t channels_, row_;  // row_: numbers in a row of the part
-  std::vector<Window> rows_, columns_;
-  std::vector<float> mixed_;
+  Windows rows_, columns_;
+  std::vector<float> mixed_, new_row_;
   Picture result_;
 };
 
