@@ -124,7 +124,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         flows += along
     flat = _Flat(function, structure)
     outputs, moved = _core._jvp(flat, leaves, flows)
-    return unflatten(flat.out, outputs), unflatten(flat.out, moved)
+    rates: List[Any] = list(moved)  # None among them
+    return unflatten(flat.out, outputs), unflatten(flat.out, rates)
 
 
 class _By:

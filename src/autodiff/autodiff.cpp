@@ -123,9 +123,10 @@ std::vector<Tensor> recorded_again(const std::vector<Tensor>& outputs, ir::Value
 }
 
 // What takes the place of the outputs once calls that are equal run together: gradients are recorded for all of them at
-// once as well. Who holds an output reads what takes its place. A program joins nothing: its graph is compiled anyway.
+// once as well. Who holds an output reads what takes its place. A program joins nothing: its graph is compiled anyway;
+// nor does one example that stands for all: they run together already.
 std::vector<Tensor> joined(const std::vector<Tensor>& outputs, const std::vector<Tensor>& wrt) {
-  if (Trace::current() || !lever("joining")) return outputs;
+  if (Trace::current() || MapScope::active() || !lever("joining")) return outputs;
   std::unordered_set<const ir::Node*> apart;
   for (const Tensor& tensor : wrt) apart.insert(tensor.node().get());
   const std::optional<Joined> all = join_equal_calls(values_of(outputs), apart);

@@ -101,6 +101,7 @@ struct VariableScopes {
 MapScope::MapScope(std::vector<ir::NodePtr> examples)
     : examples_(std::move(examples)), outer_(std::exchange(current_map, this)) {}
 MapScope::~MapScope() { current_map = outer_; }
+bool MapScope::active() { return current_map != nullptr; }
 
 bool MapScope::is_example(const ir::Node& node) const {
   for (const MapScope* scope = this; scope; scope = scope->outer_)

@@ -121,6 +121,7 @@ class MapScope {
   ~MapScope();
   MapScope(const MapScope&) = delete;
   MapScope& operator=(const MapScope&) = delete;
+  static bool active();
   static void check_assignment(const std::string& variable, const Tensor& value);  // throws Error
 
  private:
