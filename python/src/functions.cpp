@@ -277,9 +277,6 @@ void bind_functions(nb::module_& m) {
   op(
       m, "is_integer", [](DType dtype) { return is_integer(dtype); },
       "Whether an element type holds integers; bool is neither.\n\n>>> vv.is_integer(\"u8\")\nTrue", "dtype"_a);
-  op(
-      m, "is_unsigned", [](DType dtype) { return is_unsigned(dtype); },
-      "Whether an element type holds integers without a sign.\n\n>>> vv.is_unsigned(\"u8\")\nTrue", "dtype"_a);
   op(m, "promote", promote, R"(The type of `a op b`: floating beats integer beats bool, and within a kind the wider one.
 
 >>> vv.promote("f16", "bf16"), vv.promote("i32", "f16")
