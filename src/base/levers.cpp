@@ -57,6 +57,7 @@ const std::vector<Lever>& levers() {
        .gpu_only = true},
       {"joining", "equal calls of a graph that was recorded example by example joined into one"},
       {"winograd", "convolutions by Winograd's minimal filtering instead of directly"},
+      {"fft", "convolutions with large kernels by Fourier transforms instead of directly"},
       {"recurrent", "recurrent layers as a few big kernels instead of a loop over the steps"},
       {"class-loss", "a classifier's last layer with its loss and their gradients, block by block"},
       {"tables", "products of rows taken from a table computed for the table, where it is the smaller one"},

@@ -39,6 +39,7 @@ void add_conv_claims(ClaimMap& map) {
   map["conv2d_weight_grad"].push_back(claim_pointwise);
 #endif
   for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}) {
+    map[op].push_back(claim_fft);
     map[op].push_back(claim_winograd);
     map[op].push_back(claim_few_channels);
 #ifdef VARVE_HAS_ONEDNN

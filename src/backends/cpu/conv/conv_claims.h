@@ -11,6 +11,9 @@ backend::Prepared prepare_plain_conv(const ConvCall& call, DType dtype, int thre
 // Where it is cheaper than the direct algorithm; with bias and ReLU first, then alone.
 void claim_winograd(const backend::Site& site, std::vector<backend::Claim>& claims);
 
+// By spectra, where that is cheaper than both; the same.
+void claim_fft(const backend::Site& site, std::vector<backend::Claim>& claims);
+
 // Few input channels; the same.
 void claim_few_channels(const backend::Site& site, std::vector<backend::Claim>& claims);
 

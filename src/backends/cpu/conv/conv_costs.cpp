@@ -1,6 +1,9 @@
 #include "backends/cpu/conv/conv_costs.h"
 
+#include <cmath>
+
 #include "backends/cpu/common/rates.h"
+#include "backends/cpu/conv/fft/fft_convolution.h"
 #include "backends/cpu/conv/winograd/tiles.h"
 
 namespace varve::cpu {
@@ -45,6 +48,16 @@ double winograd_cost(ConvPass pass, const ConvShape& s, plain::WinogradSize size
                         (kFromImage * static_cast<double>(align_up(from, kVector)) +
                          (weights ? kFromImage : kToImage) * static_cast<double>(align_up(to, kVector)));
   return positions * (products / kRate + images) + filters * (filters < kNear ? kFilter : kFarFilter);
+}
+
+// Measured beside direct convolution, in the same unit.
+double fft_cost(const ConvShape& s) {
+  constexpr double kProducts = 4 / 0.5;  // real products of a complex one, at half the peak: sums are short
+  constexpr double kPoint = 1.5;         // of a transform, for each of its stages and points
+  const auto points = static_cast<double>(plain::fft_height(s) * plain::fft_width(s));
+  const auto n = static_cast<double>(s.batch), i = static_cast<double>(s.in_channels),
+             o = static_cast<double>(s.out_channels);
+  return points / 2 * n * i * o * kProducts + (n * i + n * o + i * o) * points * std::log2(points) * kPoint;
 }
 
 }  // namespace varve::cpu

@@ -10,4 +10,6 @@ namespace varve::cpu {
 double direct_cost(const ConvShape& shape, DType dtype);
 double winograd_cost(ConvPass pass, const ConvShape& shape, plain::WinogradSize size);
 
+double fft_cost(const ConvShape& shape);  // of every pass: images, filters and results change places
+
 }  // namespace varve::cpu

@@ -17,8 +17,6 @@ using backend::Claim;
 using backend::Site;
 using plain::WinogradSize;
 
-constexpr WinogradSize kSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
-
 std::string text(WinogradSize size) {
   return cat("F(", size.out, "×", size.out, ",", size.kernel(), "×", size.kernel(), ")");
 }
@@ -35,7 +33,7 @@ Choice choose(const ConvCall& call, DType dtype, int threads) {
   Choice best{"", {}};
   double least = direct_cost(call.shape, dtype);
   std::string reasons;
-  for (const WinogradSize size : kSizes) {
+  for (const WinogradSize size : plain::kWinogradSizes) {
     if (size.kernel() != call.shape.kernel_height) continue;
     std::string refusal = plain::winograd_refusal(call.shape, size, dtype);
     const double cost = winograd_cost(call.pass, call.shape, size);

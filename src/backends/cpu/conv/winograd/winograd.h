@@ -12,6 +12,8 @@
 
 namespace varve::cpu::plain {
 
+inline constexpr WinogradSize kWinogradSizes[] = {{4, 2}, {6, 4}, {8, 6}, {6, 2}, {8, 4}, {8, 2}};
+
 struct WinogradOptions {
   WinogradSize size;
   DType dtype = f32;  // of images and weights, f32 or bf16; the arithmetic is f32
