@@ -233,8 +233,12 @@ class FftConvolution final : public BiasedConvolution {
 
 }  // namespace
 
-std::int64_t fft_height(const ConvShape& s) { return smooth(s.in_height + std::max(s.pad_top, s.pad_bottom)); }
-std::int64_t fft_width(const ConvShape& s) { return smooth(s.in_width + std::max(s.pad_left, s.pad_right)); }
+std::int64_t fft_height(const ConvShape& s) {
+  return smooth(std::max(s.in_height + std::max(s.pad_top, s.pad_bottom), s.out_height));
+}
+std::int64_t fft_width(const ConvShape& s) {
+  return smooth(std::max(s.in_width + std::max(s.pad_left, s.pad_right), s.out_width));
+}
 
 std::string fft_refusal(const ConvShape& s, DType dtype) {
   if (dtype != f32) return "not f32";
