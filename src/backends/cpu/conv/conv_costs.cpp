@@ -50,10 +50,10 @@ double winograd_cost(ConvPass pass, const ConvShape& s, plain::WinogradSize size
   return positions * (products / kRate + images) + filters * (filters < kNear ? kFilter : kFarFilter);
 }
 
-// Measured beside direct convolution, in the same unit.
+// Measured beside the plain direct and Winograd kernels, one thread of Zen (docs/decisions/0045-fourier-transforms.md).
 double fft_cost(const ConvShape& s) {
-  constexpr double kProducts = 4 / 0.5;  // real products of a complex one, at half the peak: sums are short
-  constexpr double kPoint = 1.5;         // of a transform, for each of its stages and points
+  constexpr double kProducts = 4 * 6;  // real products of a complex one: small matrices, far from the peak
+  constexpr double kPoint = 19;        // of a transform, for each of its stages and points
   const auto points = static_cast<double>(plain::fft_height(s) * plain::fft_width(s));
   const auto n = static_cast<double>(s.batch), i = static_cast<double>(s.in_channels),
              o = static_cast<double>(s.out_channels);
