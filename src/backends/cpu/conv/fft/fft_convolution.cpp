@@ -10,7 +10,7 @@
 namespace varve::cpu::plain {
 namespace {
 
-constexpr std::int64_t kLanes = 16;  // channels that are transformed together
+constexpr std::int64_t kTogether = 16;  // channels that are transformed together
 
 std::int64_t smooth(std::int64_t least) {
   const auto is_smooth = [](std::int64_t n) {
@@ -25,7 +25,7 @@ std::int64_t smooth(std::int64_t least) {
 // Images [count, height, width, channels] on a torus, their corner at (top, left).
 struct Images {
   std::int64_t count, height, width, channels, top, left;
-  std::int64_t chunks() const { return (channels + kLanes - 1) / kLanes; }
+  std::int64_t chunks() const { return (channels + kTogether - 1) / kTogether; }
 };
 
 // y[i] = Σ x[i + k]·w[k] becomes Y = X·conj(W). On a torus that holds the image and the larger padding of either side,
@@ -108,13 +108,13 @@ class FftConvolution final : public BiasedConvolution {
     return cache_aligned(spectrum_size(images) * sizeof(float));
   }
   std::int64_t worker_floats() const {
-    return 2 * width_ * kLanes + 2 * height_ * half_ * kLanes +
-           std::max(rows_.work(kLanes), columns_.work(half_ * kLanes));
+    return 2 * width_ * kTogether + 2 * height_ * half_ * kTogether +
+           std::max(rows_.work(kTogether), columns_.work(half_ * kTogether));
   }
 
   Planes planes(std::byte* memory, std::int64_t worker) const {
     auto* at = reinterpret_cast<float*>(memory + static_cast<std::size_t>(worker) * float_bytes(worker_floats()));
-    const std::int64_t line = width_ * kLanes, plane = height_ * half_ * kLanes;
+    const std::int64_t line = width_ * kTogether, plane = height_ * half_ * kTogether;
     return {at, at + line, at + 2 * line, at + 2 * line + plane, at + 2 * line + 2 * plane};
   }
 
@@ -126,8 +126,8 @@ class FftConvolution final : public BiasedConvolution {
     parallel_for(workers_, 1, [&](std::int64_t worker, std::int64_t) {
       const Planes own = planes(memory, worker);
       for (std::int64_t i = worker * share; i < std::min((worker + 1) * share, all); ++i) {
-        const std::int64_t channel = i % chunks * kLanes;
-        f(i / chunks, channel, std::min(kLanes, images.channels - channel), own);
+        const std::int64_t channel = i % chunks * kTogether;
+        f(i / chunks, channel, std::min(kTogether, images.channels - channel), own);
       }
     });
   }
