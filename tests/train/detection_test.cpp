@@ -16,7 +16,7 @@ constexpr std::int64_t kGridSide = 4, kKinds = 2;
 
 // Two pictures: the first with a box of class 1 and one of class 0, the second with none.
 Tensor two_targets() {
-  return tensor(std::vector<float>{1,  0.1f, 0.1f, 0.4f, 0.5f, 0,  0.5f, 0.5f, 1, 0.9f,  //
+  return tensor(std::vector<float>{1,  0.1f, 0.1f, 0.5f, 0.5f, 0,  0.6f, 0.5f, 1, 0.9f,  //
                                    -1, 0,    0,    0,    0,    -1, 0,    0,    0, 0},
                 {2, 2, 5});
 }
@@ -38,8 +38,8 @@ Tensor exact_output(double sure, int first_kind = 1) {
     cell[4] = float(logit(bottom - top));
     cell[5 + kind] = float(sure);
   };
-  put(0.1, 0.1, 0.4, 0.5, first_kind);
-  put(0.5, 0.5, 0.9999, 0.9, 0);
+  put(0.1, 0.1, 0.5, 0.5, first_kind);
+  put(0.6, 0.5, 0.9999, 0.9, 0);
   return tensor(values, {2, kGridSide, kGridSide, numbers});
 }
 
@@ -51,7 +51,8 @@ TEST(Detection, IsLeastWhereTheBoxesAre) {
   EXPECT_GT(detection(exact_output(8, 0), two_targets()).item<float>(), right + 3);  // the other class
   EXPECT_GT(detection(-exact_output(8), two_targets()).item<float>(), right + 10);   // the other cells
   EXPECT_EQ(map_of(exact_output(8)), 1);
-  EXPECT_EQ(map_of(exact_output(8, 0)), 0.5);  // of class 1 nothing is found; of class 0 the right one is as sure
+  // Of class 1 nothing is found; of class 0 one that is there, and as surely one that is not.
+  EXPECT_EQ(map_of(exact_output(8, 0)), 0.25);
   EXPECT_TRUE(std::isnan(map50().value(std::vector<double>(2 * 100 + 1, 0))));
   // No box at all is no division by zero.
   const Tensor none = full({1, 3, 5}, -1.0);
@@ -81,7 +82,7 @@ TEST(Detection, FindsBoxesOnce) {
   EXPECT_NEAR(box.left, 0.1, 1e-4);
   EXPECT_NEAR(box.bottom, 0.5, 1e-4);
   EXPECT_GT(box.score, 0.99);
-  EXPECT_NEAR(box_overlap(box, {0, 1, 0.1, 0.1, 0.4, 0.3}), 0.5, 1e-4);
+  EXPECT_NEAR(box_overlap(box, {0, 1, 0.1, 0.1, 0.5, 0.3}), 0.5, 1e-4);
   // Four cells that all mean the box in the middle: one is kept, unless overlaps are allowed.
   const Tensor same = tensor(std::vector<float>{5, 5, 5,  5, 5, 0, 5, -5, 5,  5, 5, 0,  //
                                                 5, 5, -5, 5, 5, 0, 5, -5, -5, 5, 5, 0},
