@@ -120,6 +120,10 @@ bool fill(const ir::Node& node, const ir::Array& out) {
 
 }  // namespace
 
+bool only_moves(const ir::Node& node) {
+  return node.is("concat") || node.is("gather") || node.is("scatter_add") || node.is("unslice") || node.is("fill");
+}
+
 bool move_rows(const ir::Node& node, const std::vector<ArrayPtr>& in, const ir::Array& out) {
   if (node.is("concat")) return join(node, in, out);
   if (node.is("gather")) return take(node, *in[0], *in[1], out);

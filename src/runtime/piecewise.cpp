@@ -49,6 +49,7 @@ class Piecewise::Run {
   std::vector<ArrayPtr> all() {
     for (std::size_t n = 0; n < pending_.nodes.size(); ++n) {
       compute(n);
+      in_.clear();  // so that who is read no more is held no more
       for (std::size_t i = 0; i < pending_.input_count(n); ++i) let_go(pending_.inputs_of(n)[i]);
     }
     if (device_) wait();
@@ -68,7 +69,10 @@ class Piecewise::Run {
   void let_go(const PendingInput& input) {
     if (input.kind != PendingInput::Kind::node) return;
     const auto index = static_cast<std::size_t>(input.at);
-    if (--readers_[index] == 0) values_[index].clear();
+    if (--readers_[index] != 0) return;
+    for (ArrayPtr& value : values_[index])
+      if (value) pieces_.take_back(std::move(value));
+    values_[index].clear();
   }
 
   void compute(std::size_t n) {
@@ -82,7 +86,7 @@ class Piecewise::Run {
     pieces_.bind_arena(execution);
     for (std::size_t i = 0; i < in_.size(); ++i) execution.bind_input(static_cast<int>(i), address(*in_[i], device_));
     for (std::size_t o = 0; o < node.types.size(); ++o) {
-      values_[n].push_back(new_array(node.types[o], device_));
+      values_[n].push_back(pieces_.new_value(node.types[o], device_));
       execution.bind_output(static_cast<int>(o), address(*values_[n].back(), device_));
     }
     const Alone alone(piece.tiny);
@@ -103,8 +107,8 @@ class Piecewise::Run {
   }
 
   bool moves(std::size_t n, const ir::Node& node) {
-    if (device_) return false;
-    const std::shared_ptr<ir::Array> out = new_array(node.types[0], nullptr);
+    if (device_ || !only_moves(node)) return false;
+    const std::shared_ptr<ir::Array> out = pieces_.new_value(node.types[0], nullptr);
     if (!move_rows(node, in_, *out)) return false;
     values_[n].push_back(out);
     ++pieces_.report_.moves;
@@ -159,7 +163,27 @@ std::vector<std::shared_ptr<const ir::Array>> Piecewise::run(const Pending& pend
   return Run(*this, pending, backend, device).all();
 }
 
+std::shared_ptr<ir::Array> Piecewise::new_value(const TensorType& type, backend::Device* device) {
+  const auto known = device ? free_.end() : free_.find(type.bytes());
+  if (known == free_.end() || known->second.empty()) return new_array(type, device);
+  auto array = std::make_shared<ir::Array>(ir::Array{type, contiguous(type.shape), std::move(known->second.back())});
+  known->second.pop_back();
+  free_bytes_ -= array->storage->bytes;
+  return array;
+}
+
+void Piecewise::take_back(ArrayPtr value) {
+  if (value.use_count() > 1 || value->storage.use_count() > 1) return;  // a view, or an output, is still to be read
+  const std::shared_ptr<ir::Storage>& storage = value->storage;
+  if (storage->release || storage->made_there || storage->remote() || storage->error) return;
+  if (free_bytes_ + storage->bytes > kMostFreeBytes) return;
+  free_bytes_ += storage->bytes;
+  free_[storage->bytes].push_back(storage);
+}
+
 void Piecewise::clear() {
+  free_.clear();
+  free_bytes_ = 0;
   index_.clear();
   order_.clear();
   arena_ = nullptr;

@@ -39,11 +39,17 @@ class Piecewise {
   Piece& piece(const ir::Fingerprint& key, const ir::Node& node, const std::vector<ArrayPtr>& in,
                const backend::Backend& backend);
   void bind_arena(Execution& execution);
+  std::shared_ptr<ir::Array> new_value(const TensorType& type, backend::Device* device);
+  void take_back(ArrayPtr value);  // its memory serves the next value of its size, if nobody else holds it
 
   static constexpr std::size_t kMostPieces = 8192;
   std::list<Piece> order_;  // most recently used first
   std::unordered_map<ir::Fingerprint, std::list<Piece>::iterator, ir::FingerprintHash> index_;
   std::shared_ptr<ir::Storage> arena_;  // scratch that all of them share
+  // Memory of values that were read for the last time, by size.
+  static constexpr std::size_t kMostFreeBytes = 32 << 20;
+  std::unordered_map<std::size_t, std::vector<std::shared_ptr<ir::Storage>>> free_;
+  std::size_t free_bytes_ = 0;
   backend::Device* arena_device_ = nullptr;
   backend::ErrorWord errors_;
   std::unordered_map<backend::Device*, std::unique_ptr<backend::ErrorWord>> device_errors_;
