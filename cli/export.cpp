@@ -50,7 +50,8 @@ int export_weights(const ExportOptions& options) {
                               .classes = run.classes,
                               .words = run.vocabulary ? run.vocabulary->words() : std::vector<std::string>{},
                               .table = run.table,
-                              .sound = run.sound};
+                              .sound = run.sound,
+                              .target_classes = run.target_classes};
   const nn::SaveOptions save{.dtype = parse_dtype(options.dtype),
                              .pytorch = options.layout == "pytorch",
                              .metadata = {{"format", "pt"},

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/menu.h"
+#include "cli/predict_fields.h"
 #include "cli/predict_inputs.h"
 #include "cli/predict_places.h"
 #include "cli/subject.h"
@@ -42,6 +43,7 @@ Examples:
   varve predict runs/street-1 photo.jpg out=masks     a class for each pixel: masks/photo.mask.png
   varve predict runs/houses-1 new.csv --csv
   varve predict runs/houses-1 120,4,brick         one row, without its target
+  varve predict runs/digit-pairs-1 left=a.png right=b.png     several inputs, each by its name; or an .npz file
   varve predict runs/lstm-imdb-1 "A film to remember, for the wrong reasons.")";
 
 struct Answer {
@@ -159,6 +161,7 @@ int predict(const PredictOptions& options) {
         run,
         {.files = options.files, .out = options.out, .score = options.score, .json = options.json, .csv = options.csv});
   const int top = options.top > 0 ? options.top : options.csv || run.table ? 1 : 3;
+  if (has_fields(run)) return predict_fields(run, {options.files, top, options.json, options.csv});
   std::vector<Answers> all;
   read_samples(run, options.files, [&](const Samples& samples) { add_answers(run, samples, top, all); });
   if (all.empty()) throw Error("the standard input is empty: there is nothing to look at.");

@@ -28,17 +28,22 @@ int run_summary(Subject subject) {
   });
   const train::Config config = config_of(subject);
   nn::Layer model;
-  TensorType input = train::network_input(config);
+  std::vector<Field> inputs = train::network_inputs(config);
   if (is_run(subject.what)) {
     const train::TrainedModel run = train::load_run(subject.what);
     model = run.model;
-    input = {run.dtype, run.input};
+    inputs = run.inputs;
   } else {
     model = train::make_network(config);
-    model->build(input.shape, {.dtype = input.dtype, .batch = batch});
+    model->build_all(inputs, {.dtype = inputs[0].type.dtype, .batch = batch});
   }
-  std::cout << config.name << " · input " << input.shape << (input.dtype == i32 ? " of token ids" : "") << '\n'
-            << model->summarize({.batch = batch}).str() << std::flush;
+  const TensorType& input = inputs[0].type;
+  std::cout << config.name;
+  if (inputs.size() > 1)
+    std::cout << " · inputs " << str(inputs) << '\n';
+  else
+    std::cout << " · input " << input.shape << (input.dtype == i32 ? " of token ids" : "") << '\n';
+  std::cout << model->summarize({.batch = batch}).str() << std::flush;
   return kOk;
 }
 

@@ -300,6 +300,8 @@ struct DigitsOptions {
   std::int64_t seed = 1;
 };
 Splits digits(const DigitsOptions& = {});  // drawn by the program itself; f32 [28, 28, 1], 10 classes
+// Two of them: inputs left and right; targets their sum, 19 classes, and their difference, a number.
+Splits digit_pairs(const DigitsOptions& = {});
 Splits mnist(const FetchOptions& = {});
 Splits fashion_mnist(const FetchOptions& = {});
 Splits cifar10(const FetchOptions& = {});

@@ -254,8 +254,10 @@ struct TrainedModel {
   std::shared_ptr<const data::Vocabulary> vocabulary;
   std::shared_ptr<const data::TableEncoder> table;  // of a network that takes rows of a table
   std::shared_ptr<const data::SoundEncoder> sound;  // of one that takes sounds
-  Shape input;
+  Shape input;                                      // of several inputs: the first
   DType dtype = f32;
+  std::vector<Field> inputs = {};                                       // all of them; a single one has no name
+  std::map<std::string, std::vector<std::string>> target_classes = {};  // of several outputs, by name
   data::Info info() const;  // what other data must be like: data::load(name, {}, {}, run.info())
 };
 TrainedModel load_run(const std::string& folder, bool last = false);

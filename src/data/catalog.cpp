@@ -68,12 +68,13 @@ TextOptions text_options(const Reader& reader, const Given& given) {
   return options;
 }
 
-Splits load_digits(const std::string&, const Reader& reader, const Given&) {
+template <Splits (*drawn)(const DigitsOptions&)>
+Splits load_drawn(const std::string&, const Reader& reader, const Given&) {
   DigitsOptions options;
   reader.read("train", options.train);
   reader.read("test", options.test);
   reader.read("seed", options.seed);
-  return digits(options);
+  return drawn(options);
 }
 
 Splits load_imdb(const std::string&, const Reader& reader, const Given& given) {
@@ -195,7 +196,14 @@ const std::vector<Entry>& named() {
         .train = 60000,
         .test = 10000,
         .options = {"train", "test", "seed"}},
-       load_digits},
+       load_drawn<digits>},
+      {{.name = "digit_pairs",
+        .doc = "two drawn digits: their sum and their difference",
+        .input = "2 of 28×28×1",
+        .train = 60000,
+        .test = 10000,
+        .options = {"train", "test", "seed"}},
+       load_drawn<digit_pairs>},
       {{.name = "mnist", .doc = "handwritten digits", .input = "28×28×1", .train = 60000, .test = 10000},
        load_fetched<mnist>},
       {{.name = "fashion_mnist", .doc = "pieces of clothing", .input = "28×28×1", .train = 60000, .test = 10000},
@@ -335,7 +343,7 @@ std::vector<CatalogEntry> catalog() {
   for (const Entry& entry : named()) {
     entries.push_back(entry.entry);
     CatalogEntry& made = entries.back();
-    made.present = made.name == "digits";
+    made.present = made.name.starts_with("digit");  // drawn by the program
     if (made.present) continue;
     const Home& from = home(made.name);
     made.home = from.mirrors[0];

@@ -505,10 +505,11 @@ void Dataset::View::transform(FieldMemory x, FieldMemory y, Random& random, std:
 }
 
 void FieldSource::read(std::int64_t index, std::byte* x, std::byte* y) const {
-  if (inputs().size() != 1 || targets().size() != 1)
+  std::vector<std::byte*> to_inputs(inputs().size(), x), to_targets(targets().size(), y);
+  if (to_inputs.size() != 1 || to_targets.size() != 1)
     throw Error(
         cat("source: a sample is ", str(inputs()), " with ", str(targets()), ": read_fields() reads all of them."));
-  read_fields(index, FieldMemory(&x, 1), FieldMemory(&y, 1));
+  read_fields(index, to_inputs, to_targets);
 }
 
 }  // namespace varve::data

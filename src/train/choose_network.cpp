@@ -40,6 +40,9 @@ Head head_of(const data::Dataset& train) {
   if (train.info().boxes) return {.outputs = named, .boxes = true};
   if (train.y().dtype == i32 && train.y().shape.rank() == 2 && train.x().shape.rank() == 3)
     return {.outputs = train.classes(), .classes = true, .pixels = true};
+  if (train.inputs().size() > 1 || train.targets().size() > 1)
+    throw Error("no network is chosen for samples of " + str(train.inputs()) + " with " + str(train.targets()) +
+                ": name a network file.");
   if (is_integer(train.y().dtype) && train.y().shape.rank() == 0) return {train.classes(), true};
   if (is_floating(train.y().dtype) && train.y().shape.rank() == 1) return {train.y().shape[0], false};
   throw Error("no network is chosen for targets of " + train.y().str() + ": name a network file or one of the zoo.");

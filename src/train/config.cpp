@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kTopKeys = {"name", "input", "layer", "block", "network", "sizes", "train"};
+const std::vector<std::string> kTopKeys = {"name",  "input",   "inputs", "outputs", "layer",
+                                           "block", "network", "sizes",  "train"};
 
 std::vector<std::string> row_names() {
   std::vector<std::string> names;
@@ -65,7 +66,8 @@ void read_network(Config& config, const Value& document, const std::string& text
   nn::network_from_toml(text, file);  // what is wrong with the layers is said now, with the file's own lines
   Value layers;
   for (const auto& [key, value] : document.fields)
-    if (key == "input" || key == "layer" || key == "block") layers.set(key, value);
+    if (key == "input" || key == "inputs" || key == "outputs" || key == "layer" || key == "block")
+      layers.set(key, value);
   config.layers = text::toml_document(layers);
 }
 
@@ -249,13 +251,12 @@ nn::Layer make_network(const Config& config) {
   return zoo::make(config.network, config.sizes);
 }
 
-TensorType network_input(const Config& config) {
-  if (config.network.empty()) {
-    const nn::TextNetwork network = nn::network_from_toml(config.layers, config.name);
-    return {network.dtype, network.input};
-  }
+std::vector<Field> network_inputs(const Config& config) {
+  if (config.network.empty()) return nn::network_from_toml(config.layers, config.name).inputs;
   const zoo::Entry& entry = zoo::find(config.network);
-  return {entry.dtype, entry.input};
+  return {{"", {entry.dtype, entry.input}}};
 }
+
+TensorType network_input(const Config& config) { return network_inputs(config)[0].type; }
 
 }  // namespace varve::train

@@ -224,14 +224,85 @@ std::vector<KeyRow> data_rows() {
   };
 }
 
+Value table_of(const std::map<std::string, std::string>& words) {
+  Value table;
+  for (const auto& [key, word] : words) table.set(key, Value::of(word));
+  return table;
+}
+
+// One loss, or one for each of several outputs.
+KeyRow loss_row() {
+  return {{"loss", "string or {output = string}", "",
+           "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction, detection, "
+           "contrastive_divergence; of several "
+           "outputs: {NAME = LOSS, …}"},
+          [](Config& c, const Value& v, const Place& p) {
+            const auto checked = [](const Value& value, const Place& place) {
+              located(place, value, [&] { loss_by_name(Place{}.word(value)); });
+              return value.word;
+            };
+            std::map<std::string, std::string> losses;
+            if (v.kind != Value::table) {
+              c.loss = checked(v, p);
+            } else {
+              if (v.fields.empty()) p.expected(v, "a loss, or {OUTPUT = LOSS, …}");
+              for (const auto& [output, value] : v.fields) losses[output] = checked(value, p.inside(output));
+            }
+            c.output_losses = losses;
+          },
+          [](const Config& c) { return c.output_losses.empty() ? Value::of(c.loss) : table_of(c.output_losses); }};
+}
+
+KeyRow loss_weights_row() {
+  return {{"loss_weights", "{output = number}", "", "of each output's loss in their sum; those left out: 1"},
+          [](Config& c, const Value& v, const Place& p) {
+            if (v.kind != Value::table) p.expected(v, "a table such as {NAME = 0.1}");
+            c.loss_weights.clear();
+            for (const auto& [output, value] : v.fields)
+              c.loss_weights[output] = p.inside(output).number(value, 0, kHuge);
+          },
+          [](const Config& c) {
+            Value table;
+            for (const auto& [output, weight] : c.loss_weights) table.set(output, Value::of(weight));
+            return table;
+          }};
+}
+
+Value strings(const std::vector<std::string>& words) {
+  std::vector<Value> items;
+  for (const std::string& word : words) items.push_back(Value::of(word));
+  return list_of(items);
+}
+
+KeyRow metrics_row() {
+  return {{"metrics", "array of strings or {output = array}", "",
+           "measured beside the loss: accuracy, top5, f1, auc…; empty: what fits; of several outputs: {NAME = […], …}"},
+          [](Config& c, const Value& v, const Place& p) {
+            const auto checked = [](const Value& value, const Place& place) {
+              const std::vector<std::string> words = place.words(value);
+              for (const std::string& word : words) located(place, value, [&] { metric_by_name(word); });
+              return words;
+            };
+            c.metrics.clear();
+            c.output_metrics.clear();
+            if (v.kind != Value::table)
+              c.metrics = checked(v, p);
+            else
+              for (const auto& [output, value] : v.fields) c.output_metrics[output] = checked(value, p.inside(output));
+          },
+          [](const Config& c) {
+            if (c.output_metrics.empty()) return strings(c.metrics);
+            Value table;
+            for (const auto& [output, words] : c.output_metrics) table.set(output, strings(words));
+            return table;
+          }};
+}
+
 std::vector<KeyRow> learning_rows() {
   return {
-      word_row({"loss",
-                "cross_entropy, binary_cross_entropy, mse, mae, huber, reconstruction, detection, "
-                "contrastive_divergence"},
-               &Config::loss, [](const std::string& word) { loss_by_name(word); }),
-      words_row({"metrics", "measured beside the loss: accuracy, top5, f1, auc…; empty: what fits"}, &Config::metrics,
-                [](const std::string& word) { metric_by_name(word); }),
+      loss_row(),
+      loss_weights_row(),
+      metrics_row(),
       named_row({"optimizer", "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb; `rate=` on the command line is its"},
                 &Config::optimizer, [](const Named& n) { optim::by_name(n.name, n.options); }),
       named_row({"schedule",

@@ -93,17 +93,22 @@ data::Info ModelCard::info() const {
           .classes = classes,
           .vocabulary = words.empty() ? nullptr : std::make_shared<const data::Vocabulary>(words),
           .table = table,
-          .sound = sound};
+          .sound = sound,
+          .target_classes = target_classes};
 }
 
 ModelCard card_of(const data::Dataset& train) {
   const data::Info& info = train.info();
+  std::map<std::string, std::vector<std::string>> target_classes;
+  for (std::size_t i = 0; train.targets().size() > 1 && i < train.targets().size(); ++i)
+    if (const auto names = train.class_names(i); !names.empty()) target_classes[train.targets()[i].name] = names;
   return {.input = train.x().shape,
           .dtype = train.x().dtype,
           .classes = info.classes,
           .words = info.vocabulary ? info.vocabulary->words() : std::vector<std::string>{},
           .table = info.table,
-          .sound = info.sound};
+          .sound = info.sound,
+          .target_classes = std::move(target_classes)};
 }
 
 std::string card_text(const ModelCard& card) {
@@ -114,6 +119,7 @@ std::string card_text(const ModelCard& card) {
             {"words", card.words}};
   if (card.table) j["table"] = from_table(*card.table);
   if (card.sound) j["sound"] = from_sound(*card.sound);
+  if (!card.target_classes.empty()) j["target_classes"] = card.target_classes;
   // Words of a corpus may be any bytes: what is not UTF-8 is replaced rather than refused.
   return j.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -131,6 +137,8 @@ ModelCard parse_card(const std::string& text, const std::string& path) {
     card.dtype = parse_dtype(j.at("dtype").get<std::string>());
     card.classes = j.at("classes").get<std::vector<std::string>>();
     card.words = j.at("words").get<std::vector<std::string>>();
+    if (j.contains("target_classes"))
+      card.target_classes = j["target_classes"].get<std::map<std::string, std::vector<std::string>>>();
     if (j.contains("table")) card.table = std::make_shared<const data::TableEncoder>(to_table(j["table"], card, path));
     if (j.contains("sound")) card.sound = std::make_shared<const data::SoundEncoder>(to_sound(j["sound"], card, path));
     return card;

@@ -17,6 +17,8 @@ struct ModelCard {
   std::shared_ptr<const data::TableEncoder> table = {};  // of a network that takes rows of a table
   std::shared_ptr<const data::SoundEncoder> sound = {};  // of one that takes sounds
 
+  std::map<std::string, std::vector<std::string>> target_classes = {};  // of several targets, by name
+
   data::Info info() const;  // as data::load takes it
 };
 ModelCard card_of(const data::Dataset& train);

@@ -11,18 +11,18 @@ using text::Value;
 
 namespace {
 
-struct Field {
+struct Setting {
   const char* name;
   std::function<void(Parallel&, const Value&, const Place&)> set;
   std::function<Value(const Parallel&)> get;
 };
 
-Field flag(const char* name, bool Parallel::*field) {
+Setting flag(const char* name, bool Parallel::*field) {
   return {name, [=](Parallel& p, const Value& v, const Place& at) { p.*field = at.flag(v); },
           [=](const Parallel& p) { return Value::of(p.*field); }};
 }
 
-Field whole(const char* name, std::int64_t Parallel::*field, std::int64_t least) {
+Setting whole(const char* name, std::int64_t Parallel::*field, std::int64_t least) {
   return {name, [=](Parallel& p, const Value& v, const Place& at) { p.*field = at.whole(v, least, 1'000'000'000); },
           [=](const Parallel& p) { return Value::of(p.*field); }};
 }
@@ -43,8 +43,8 @@ void read_compression(Parallel& parallel, const Value& value, const Place& place
   }
 }
 
-const std::vector<Field>& fields() {
-  static const std::vector<Field> all = {
+const std::vector<Setting>& fields() {
+  static const std::vector<Setting> all = {
       flag("shard_optimizer", &Parallel::shard_optimizer),
       flag("shard_parameters", &Parallel::shard_parameters),
       {"compress", read_compression, [](const Parallel& p) { return compression_value(p.compress); }},
@@ -66,9 +66,9 @@ void read(Parallel& parallel, const Value& value, const Place& place) {
   if (value.kind != Value::table) place.expected(value, "a table such as {shards = 8}");
   Parallel read;
   for (const auto& [key, inside] : value.fields) {
-    const Field* found = nullptr;
+    const Setting* found = nullptr;
     std::vector<std::string> known;
-    for (const Field& field : fields()) {
+    for (const Setting& field : fields()) {
       known.push_back(field.name);
       if (field.name == key) found = &field;
     }
@@ -87,12 +87,12 @@ void read(Parallel& parallel, const Value& value, const Place& place) {
 
 KeyRow parallel_row() {
   std::string names;
-  for (const Field& field : fields()) names += std::string(names.empty() ? "" : ", ") + field.name;
+  for (const Setting& field : fields()) names += std::string(names.empty() ? "" : ", ") + field.name;
   return {{"parallel", "table", "", "how many ranks train it together, with any of: " + names},
           [](Config& c, const Value& v, const Place& p) { read(c.parallel, v, p); },
           [](const Config& c) {
             Value table;
-            for (const Field& field : fields()) table.set(field.name, field.get(c.parallel));
+            for (const Setting& field : fields()) table.set(field.name, field.get(c.parallel));
             return table;
           }};
 }

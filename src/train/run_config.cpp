@@ -24,12 +24,23 @@ void fill_in_sizes(Config& config, const data::Dataset& train) {
   const data::Info& info = train.info();
   if (info.vocabulary && std::find(sizes.begin(), sizes.end(), "vocabulary") != sizes.end())
     config.sizes.try_emplace("vocabulary", static_cast<double>(info.vocabulary->size()));
+  if (!config.output_losses.empty() || train.targets().size() > 1) return;
   if (!has_classes(train) || train.y().shape.rank() != 0 || loss_by_name(config.loss).of_input) return;
   if (train.classes() != entry.classes) config.sizes.try_emplace("classes", static_cast<double>(train.classes()));
 }
 
+void check_inputs(const Config& config, const std::vector<Field>& wanted, const std::vector<Field>& given) {
+  const std::vector<std::size_t> places = places_of(wanted, given, config.name + ": inputs from " + config.data);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (const TensorType& type = given[places[i]].type; wanted[i].type != type)
+      throw Error(config.name + " takes " + wanted[i].type.str() + " as '" + wanted[i].name + "', but " + config.data +
+                  " gives " + type.str() + ".");
+}
+
 void check_input(const Config& config, const data::Dataset& train) {
-  const TensorType wanted = network_input(config), given = train.x();
+  const std::vector<Field> inputs = network_inputs(config);
+  if (inputs.size() > 1 || train.inputs().size() > 1) return check_inputs(config, inputs, train.inputs());
+  const TensorType wanted = inputs[0].type, given = train.x();
   const bool fits = wanted.dtype == given.dtype && (config.network.empty() ? wanted.shape == given.shape : true);
   if (!fits)
     throw Error(config.name + " takes samples of " + wanted.str() + ", but " + config.data + " gives " + given.str() +
@@ -41,6 +52,18 @@ std::int64_t rows_of(const Config& config, const data::Dataset& dataset) {
 }
 
 Loss loss_of(const Config& config) {
+  if (!config.output_losses.empty()) {
+    std::vector<std::pair<std::string, Loss>> parts;
+    for (const auto& [output, name] : config.output_losses)
+      parts.emplace_back(output, config.label_smoothing > 0 && name == "cross_entropy"
+                                     ? smoothed_cross_entropy(config.label_smoothing)
+                                     : loss_by_name(name));
+    if (!config.class_weights.empty() || config.ignore_index)
+      throw Error("class_weights and ignore_index are of one loss, and each output has its own.");
+    return losses(parts, config.loss_weights);
+  }
+  if (!config.loss_weights.empty())
+    throw Error("loss_weights: are of a loss for each output, such as loss = {NAME = \"mse\"}.");
   const bool classes = config.loss == "cross_entropy";
   if (!classes && (!config.class_weights.empty() || config.ignore_index))
     throw Error("class_weights and ignore_index are of the loss cross_entropy, and the loss is " + config.loss + ".");
@@ -54,6 +77,8 @@ Loss loss_of(const Config& config) {
 std::vector<Metric> metrics_of(const Config& config) {
   std::vector<Metric> metrics;
   for (const std::string& name : config.metrics) metrics.push_back(metric_by_name(name));
+  for (const auto& [output, names] : config.output_metrics)
+    for (const std::string& name : names) metrics.push_back(of(output, metric_by_name(name)));
   return metrics;
 }
 
@@ -153,8 +178,8 @@ Prepared prepare(const Config& config, const data::FetchOptions& fetch, const da
   check_input(config, p.data.train);
   fill_in_sizes(p.config, p.data.train);
   p.model = make_network(p.config);
-  const TensorType sample = p.data.train.x();
-  p.model->build(sample.shape, {.dtype = sample.dtype, .seed = config.seed, .batch = rows_of(config, p.data.train)});
+  const data::Dataset& train = p.data.train;
+  p.model->build_all(train.inputs(), {.dtype = train.x().dtype, .seed = config.seed, .batch = rows_of(config, train)});
   check_fit(p);
   if (!config.weights.empty()) p.model->load(config.weights, {.partial = config.reinitialize_mismatched});
   for (const std::string& pattern : config.freeze) p.model->freeze(pattern);
@@ -197,7 +222,7 @@ EvaluateOptions evaluate_options(const Config& config, const data::Dataset& data
   return {.loss = loss_of(config),
           .metrics = metrics_of(config),
           .batch = dataset.streams() > 0 ? dataset.streams() : std::max<std::int64_t>(config.batch, 256),
-          .confusion = config.loss == "cross_entropy" && has_matrix(dataset),
+          .confusion = config.output_losses.empty() && config.loss == "cross_entropy" && has_matrix(dataset),
           .precision = parse_precision(config.precision),
           .workers = config.workers,
           .shards = config.parallel.shards,

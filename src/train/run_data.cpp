@@ -18,6 +18,7 @@ std::map<std::string, double> fitted_options(const Config& config) {
     if (std::find(known.begin(), known.end(), name) != known.end())
       options.try_emplace(name, static_cast<double>(value));
   };
+  if (network_inputs(config).size() > 1) return options;
   if (config.loss == "mse" || config.loss == "mae" || config.loss == "huber") standard("classes", 0);
   if (config.loss == "detection") standard("task", static_cast<std::int64_t>(data::VocTask::detection));
   const TensorType input = network_input(config);
@@ -37,8 +38,22 @@ std::map<std::string, double> fitted_options(const Config& config) {
   return options;
 }
 
-std::vector<data::Transform> augmentation(const Config& config, const TensorType& x) {
-  if (!config.augment.empty() && x.shape.rank() != 3)
+bool has_pictures(const data::Dataset& dataset) {
+  return std::any_of(dataset.inputs().begin(), dataset.inputs().end(),
+                     [](const Field& input) { return input.type.shape.rank() == 3; });
+}
+
+// Done to every picture of a sample.
+data::Dataset mapped(data::Dataset dataset, const std::vector<data::Transform>& transforms) {
+  if (transforms.empty()) return dataset;
+  if (dataset.inputs().size() == 1) return dataset.map(transforms);
+  for (const Field& input : dataset.inputs())
+    if (input.type.shape.rank() == 3) dataset = dataset.map(transforms, input.name);
+  return dataset;
+}
+
+std::vector<data::Transform> augmentation(const Config& config, const data::Dataset& dataset) {
+  if (!config.augment.empty() && !has_pictures(dataset))
     throw Error("augment changes images, and " + config.data + " has none.");
   std::vector<data::Transform> transforms;
   for (const Named& named : config.augment) transforms.push_back(data::transform_by_name(named.name, named.options));
@@ -66,12 +81,15 @@ data::Splits load_data(const Config& config, const data::FetchOptions& fetch, co
       samples.train.defined() ? samples : data::load(config.data, fitted_options(config), fetch, like);
   if (!splits.validation.defined() && config.validation > 0 && splits.train.streams() == 0)
     std::tie(splits.validation, splits.train) = splits.train.split(config.validation, config.seed);
-  const std::vector<data::Transform> normal = normalization(config, splits.train.x());
-  std::vector<data::Transform> training = augmentation(config, splits.train.x());
+  std::vector<data::Transform> normal;
+  for (const Field& input : splits.train.inputs())
+    if (normal.empty() && (splits.train.inputs().size() == 1 || input.type.shape.rank() == 3))
+      normal = normalization(config, input.type);
+  std::vector<data::Transform> training = augmentation(config, splits.train);
   training.insert(training.end(), normal.begin(), normal.end());
-  if (!training.empty()) splits.train = splits.train.map(training);
+  splits.train = mapped(splits.train, training);
   for (data::Dataset* part : {&splits.validation, &splits.test})
-    if (part->defined() && !normal.empty()) *part = part->map(normal);
+    if (part->defined()) *part = mapped(*part, normal);
   return splits;
 }
 

@@ -73,6 +73,7 @@ namespace {
 
 // A network is built before its weights are read: what a damaged card says must not decide how much memory that takes.
 void check_card(const std::string& folder, const ModelCard& card, const Config& config) {
+  if (network_inputs(config).size() > 1) return;  // they are what the configuration says
   const TensorType known = network_input(config);
   const bool fits =
       config.network.empty() ? card.input == known.shape : card.input.numel() / kLargerInput <= known.shape.numel();
@@ -84,7 +85,12 @@ void check_card(const std::string& folder, const ModelCard& card, const Config& 
 }  // namespace
 
 data::Info TrainedModel::info() const {
-  return {.name = config.name, .classes = classes, .vocabulary = vocabulary, .table = table, .sound = sound};
+  return {.name = config.name,
+          .classes = classes,
+          .vocabulary = vocabulary,
+          .table = table,
+          .sound = sound,
+          .target_classes = target_classes};
 }
 
 TrainedModel load_run(const std::string& folder, bool last) {
@@ -102,7 +108,13 @@ TrainedModel load_run(const std::string& folder, bool last) {
   run.table = card.table;
   run.sound = card.sound;
   run.model = make_network(run.config);
-  run.model->build(run.input, {.dtype = run.dtype, .seed = run.config.seed, .batch = run.config.batch});
+  run.target_classes = card.target_classes;
+  run.inputs = network_inputs(run.config);
+  if (run.inputs.size() == 1)
+    run.inputs[0] = {"", {run.dtype, run.input}};
+  else
+    run.input = run.inputs[0].type.shape, run.dtype = run.inputs[0].type.dtype;
+  run.model->build_all(run.inputs, {.dtype = run.dtype, .seed = run.config.seed, .batch = run.config.batch});
   const bool best = !last && fs::exists(best_weights(folder));
   // A checkpoint holds the optimiser's state beside the weights, hence partial.
   const nn::Loaded loaded = run.model->load(best ? best_weights(folder) : last_checkpoint(folder), {.partial = true});

@@ -217,5 +217,96 @@ TEST(SeveralOutputs, RefuseWhatDoesNotFit) {
   EXPECT_THROW(train::fit(fresh, questions(64, 1).take(0), settings()), Error);
 }
 
+const char* const kText = R"(outputs = ["digit", "size"]
+[inputs]
+image = [3]
+question = [2]
+[[layer]]
+embedding = {vocabulary = 2, width = 4}
+from = "question"
+name = "words"
+[[layer]]
+flatten = {}
+name = "asked"
+[[layer]]
+concat = ["image", "asked"]
+name = "both"
+[[layer]]
+dense = {out = 16, activation = "relu"}
+name = "hidden"
+[[layer]]
+dense = 3
+name = "digit"
+[[layer]]
+dense = 1
+name = "size"
+from = "hidden"
+[train]
+data = "npz:questions.npz"
+loss = {digit = "cross_entropy", size = "mse"}
+loss_weights = {size = 0.5}
+metrics = {digit = ["accuracy", "top2"]}
+epochs = 2
+batch = 32
+)";
+
+// As text: trained, resumed and asked from its folder.
+TEST(SeveralOutputs, AreWrittenAsText) {
+  const Folder folder;
+  const train::Config config = train::config_from_toml(kText, "questions.toml");
+  EXPECT_EQ(str(train::network_inputs(config)), "image f32 [3], question i32 [2]");
+  const train::Config again = train::config_from_toml(config.toml(), "questions.toml");
+  EXPECT_EQ(again.toml(), config.toml());
+  EXPECT_EQ(again.output_losses, config.output_losses);
+  const data::Splits samples{.train = questions(160, 1), .validation = questions(32, 2), .test = questions(32, 3)};
+  train::RunOptions options{.folder = folder / "run", .verbosity = train::Verbosity::quiet, .samples = samples};
+  const train::RunResult first = train::run(config, options);
+  EXPECT_TRUE(first.tested);
+  EXPECT_FALSE(std::isnan(first.history.epochs.back().value("val_digit_top2")));
+  EXPECT_TRUE(std::isnan(first.history.epochs.back().value("val_size_mean_absolute_error")));
+  options.resume = true;
+  const train::Config longer = train::config_from_toml(kText, "questions.toml", {"epochs=3", "loss_weights.size=0.5"});
+  EXPECT_EQ(train::run(longer, options).history.epochs.size(), 3u);
+  const train::TrainedModel run = train::load_run(folder / "run");
+  EXPECT_EQ(str(run.inputs), "image f32 [3], question i32 [2]");
+  EXPECT_EQ(train::predict_all(*run.model, samples.test).str(), "digit f32 [32, 3], size f32 [32, 1]");
+  const std::string whole = kText;
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = whole;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const auto error_of = [](const std::string& text) {
+    return refused([&] { train::config_from_toml(text, "n.toml"); });
+  };
+  EXPECT_NE(error_of(with("\"digit\", \"size\"]", "\"digt\"]")).find("Did you mean 'digit'?"), std::string::npos);
+  EXPECT_NE(error_of(with("image = [3]", "image = {dtype = \"f32\"}")).find("needs 'shape'"), std::string::npos);
+  EXPECT_NE(error_of(with("image = [3]", "image = {shape = [3], dtype = \"u8\"}")).find("expected \"f32\" or \"i32\""),
+            std::string::npos);
+  EXPECT_NE(error_of(with("from = \"question\"\n", "")).find("must say which input it takes"), std::string::npos);
+  EXPECT_NE(error_of("input = [3]\n" + whole).find("leave one of the two out"), std::string::npos);
+  EXPECT_NE(error_of(with("size = \"mse\"", "size = \"msee\"")).find("unknown loss 'msee'"), std::string::npos);
+  EXPECT_NE(error_of(with("size = 0.5", "size = \"much\"")).find("loss_weights: size: expected a number"),
+            std::string::npos);
+  // Data without one of the inputs.
+  const data::Splits lacking{.train = data::from_tensors(ones({8, 3}), ones({8, 1})), .validation = {}, .test = {}};
+  EXPECT_NE(refused([&] { train::prepare(config, {}, {.name = ""}, lacking); }).find("expected 2 (image f32 [3]"),
+            std::string::npos);
+}
+
+TEST(SeveralOutputs, AreDrawnByTheProgram) {
+  const data::Splits pairs = data::load("digit_pairs", {{"train", 50}, {"test", 20}});
+  EXPECT_EQ(str(pairs.train.inputs()), "left f32 [28, 28, 1], right f32 [28, 28, 1]");
+  EXPECT_EQ(pairs.train.classes(0), 19);
+  const data::Dataset digits = data::digits({.train = 50, .test = 20}).train;
+  for (const std::int64_t i : {0, 7, 49}) {
+    const auto [inputs, targets] = pairs.train.sample(i);
+    const auto [picture, digit] = digits.at(i);
+    EXPECT_TRUE(same_bits(inputs["left"], picture));
+    const int left = digit.item<int>(), right = targets["sum"].item<int>() - left;
+    EXPECT_EQ(targets["difference"].item<float>(), static_cast<float>(left - right));
+    EXPECT_TRUE(right >= 0 && right <= 9);
+  }
+}
+
 }  // namespace
 }  // namespace varve

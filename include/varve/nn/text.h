@@ -11,10 +11,12 @@
 namespace varve::nn {
 
 struct TextNetwork {
-  std::string name;   // of the file, without its ending, or what `name =` says
-  Shape input;        // of a sample
-  DType dtype = f32;  // i32 when the first layer is an embedding
-  Graph network;      // not built yet
+  std::string name;                  // of the file, without its ending, or what `name =` says
+  Shape input;                       // of a sample: of several inputs, the first
+  DType dtype = f32;                 // i32 when the first layer is an embedding
+  std::vector<Field> inputs;         // all of them; a single one has no name
+  std::vector<std::string> outputs;  // the steps that are given, where there are several
+  Graph network;                     // not built yet
 };
 // Errors name the file, the line and the key, and the nearest known key. Tables other than layers ([train]) are left to
 // their readers, and must be known ones.

@@ -32,6 +32,10 @@ struct Config {
   std::vector<double> mean, deviation;  // of all samples, by channel; empty: left as they are
   std::string loss = "cross_entropy";
   std::vector<std::string> metrics;
+  // Of a network of several outputs, by the output's name: in place of `loss` and `metrics`.
+  std::map<std::string, std::string> output_losses;
+  std::map<std::string, double> loss_weights;
+  std::map<std::string, std::vector<std::string>> output_metrics;
   Named optimizer = {"adam", {}};
   Named schedule = {"constant", {}};
   double warmup = 0;  // epochs
@@ -78,6 +82,7 @@ struct ConfigKey {
 const std::vector<ConfigKey>& config_keys();  // docs/network-files.md is written from this
 
 nn::Layer make_network(const Config& config);    // not built
-TensorType network_input(const Config& config);  // a sample, as the network file or the zoo says
+TensorType network_input(const Config& config);  // a sample, as the network file or the zoo says: its first input
+std::vector<Field> network_inputs(const Config& config);  // all of them; a single one has no name
 
 }  // namespace varve::train

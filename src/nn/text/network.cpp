@@ -1,6 +1,7 @@
 // A network file read into a graph of layers.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "nn/text/schema.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr int kDeepestBlock = 8;            // of blocks inside blocks
 constexpr std::int64_t kMostLayers = 5000;  // blocks that hold blocks could ask for any number
 
-const std::vector<std::string> kTopKeys = {"name", "input", "layer", "block", "train", "network", "sizes"};
+const std::vector<std::string> kTopKeys = {"name",  "input", "inputs",  "outputs", "layer",
+                                           "block", "train", "network", "sizes"};
 
 // What stands in a [[layer]] table beside the layer itself.
 const std::vector<std::string> kLayerKeys = {"name", "from", "repeat", "rank", "split"};
@@ -63,10 +65,12 @@ class Reader {
     for (const auto& [name, block] : blocks_.fields) check_block(name, block);
   }
 
-  Graph graph(const Value& layers, const Embeddings* outer, int depth) {
+  Graph graph(const Value& layers, const Embeddings* outer, int depth,
+              const std::vector<std::string>& inputs = {"input"}) {
     if (layers.kind != Value::array) place("").fail(layers, "layers are written [[layer]], one after the other.");
     if (layers.items.empty()) place("").fail(layers, "a network needs at least one [[layer]].");
-    Graph graph;
+    Graph graph(inputs);
+    if (depth == 0) inputs_ = inputs;
     Embeddings embeddings{{}, outer};
     std::map<std::string, int> counts;
     for (const Value& table : layers.items) {
@@ -81,7 +85,7 @@ class Reader {
     return graph;
   }
 
-  bool token_ids() const { return token_ids_; }
+  bool token_ids(const std::string& input) const { return is_among(token_ids_, input); }
 
  private:
   Place place(const std::string& what) const { return {file_, what}; }
@@ -157,8 +161,9 @@ class Reader {
                                   ": join them first (concat, add or multiply).");
     if (from && step.from.empty()) place("from").expected(*from, "a name");
     const bool first = counts.size() == 1 && counts.begin()->second == 1;
-    const bool of_input = step.from.empty() ? first : step.from.front() == "input";
-    step.layer = repeated(table, kind, value, embeddings, of_input && depth == 0, depth);
+    const std::string source = !step.from.empty() ? step.from.front() : first ? inputs_.front() : "";
+    const bool of_input = depth == 0 && is_among(inputs_, source);
+    step.layer = repeated(table, kind, value, embeddings, of_input ? source : "", depth);
     if (const Value* rank = table.find("rank"))
       step.layer->place({.rank = static_cast<int>(place("rank").whole(*rank, 0, 65535))});
     if (const Value* how = table.find("split")) {
@@ -173,22 +178,24 @@ class Reader {
   }
 
   Layer repeated(const Value& table, const std::string& kind, const Value& value, const Embeddings& embeddings,
-                 bool of_input, int depth) {
+                 const std::string& input, int depth) {
     const Value* repeat = table.find("repeat");
-    if (!repeat) return one(kind, value, embeddings, of_input, depth);
+    if (!repeat) return one(kind, value, embeddings, input, depth);
     Sequential all;
     const std::int64_t times = place("repeat").whole(*repeat, 1, kMostLayers);
     for (std::int64_t i = 0; i < times; ++i)
-      all.push(one(kind, value, embeddings, of_input && i == 0, depth), std::to_string(i));
+      all.push(one(kind, value, embeddings, i == 0 ? input : "", depth), std::to_string(i));
     return layer(std::move(all));
   }
 
-  Layer one(const std::string& kind, const Value& value, const Embeddings& embeddings, bool of_input, int depth) {
+  // `input`: which it takes directly; "": none.
+  Layer one(const std::string& kind, const Value& value, const Embeddings& embeddings, const std::string& input,
+            int depth) {
     if (++layers_ > kMostLayers)
       place(kind).fail(value, "the network has more than " + std::to_string(kMostLayers) + " layers.");
     const LayerKind* known = find_kind(kind);
     if (!known) return block(kind, value, embeddings, depth);
-    if (of_input && kind == "embedding") token_ids_ = true;
+    if (!input.empty() && kind == "embedding") token_ids_.push_back(input);
     const Fields fields(known->schema, value, place(kind), embeddings);
     try {
       return known->make(fields);
@@ -234,24 +241,58 @@ class Reader {
   std::string file_;
   Value blocks_;
   std::int64_t layers_ = 0;
-  bool token_ids_ = false;
+  std::vector<std::string> inputs_, token_ids_;  // those that an embedding takes
 };
 
-Shape input_shape(const Value& document, const std::string& file) {
-  const Place place{file, "input"};
-  const Value* input = document.find("input");
-  if (!input)
-    Place{file, ""}.fail(document, "no input: write the shape of a sample first, such as input = [28, 28, 1].");
-  if (input->kind != Value::array || input->items.empty() || input->items.size() > 6)
-    place.expected(*input, "the shape of a sample, such as [28, 28, 1]");
+Shape shape_of(const Value& input, const Place& place) {
+  if (input.kind != Value::array || input.items.empty() || input.items.size() > 6)
+    place.expected(input, "the shape of a sample, such as [28, 28, 1]");
   Shape shape;
   double total = 1;
-  for (const Value& size : input->items) {
+  for (const Value& size : input.items) {
     shape.push_back(place.whole(size, 1, kLargestSize));
     total *= static_cast<double>(shape.back());
   }
-  if (total > 1e10) place.fail(*input, "a sample of " + shape.str() + " is too large.");
+  if (total > 1e10) place.fail(input, "a sample of " + shape.str() + " is too large.");
   return shape;
+}
+
+// image = [28, 28, 1], or {shape = [20], dtype = "i32"}. Without a type: what its first layer takes.
+struct Input {
+  std::string name;
+  Shape shape;
+  std::optional<DType> dtype;
+};
+
+Input named_input(const std::string& name, const Value& value, const Place& place) {
+  if (name.empty()) place.fail(value, "an input has no name.");
+  if (value.kind != Value::table) return {name, shape_of(value, place), std::nullopt};
+  const std::vector<std::string> known = {"shape", "dtype"};
+  for (const auto& [key, field] : value.fields)
+    if (!is_among(known, key)) place.fail(field, "unknown key '" + key + "'." + did_you_mean(key, known));
+  const Value* shape = value.find("shape");
+  if (!shape) place.fail(value, "needs 'shape', such as {shape = [20], dtype = \"i32\"}.");
+  Input input{name, shape_of(*shape, place.inside("shape")), std::nullopt};
+  if (const Value* dtype = value.find("dtype")) {
+    const std::string& word = place.inside("dtype").word(*dtype);
+    if (word != "f32" && word != "i32") place.inside("dtype").expected(*dtype, "\"f32\" or \"i32\"");
+    input.dtype = word == "f32" ? f32 : i32;
+  }
+  return input;
+}
+
+std::vector<Input> inputs_of(const Value& document, const std::string& file) {
+  const Value *input = document.find("input"), *inputs = document.find("inputs");
+  if (input && inputs)
+    Place{file, "inputs"}.fail(*inputs, "the file has an 'input' as well: leave one of the two out.");
+  if (input) return {{"input", shape_of(*input, {file, "input"}), std::nullopt}};
+  if (!inputs)
+    Place{file, ""}.fail(document, "no input: write the shape of a sample first, such as input = [28, 28, 1].");
+  if (inputs->kind != Value::table || inputs->fields.empty())
+    Place{file, "inputs"}.expected(*inputs, "a table with the shape of each, such as image = [28, 28, 1]");
+  std::vector<Input> all;
+  for (const auto& [name, value] : inputs->fields) all.push_back(named_input(name, value, {file, "inputs: " + name}));
+  return all;
 }
 
 }  // namespace
@@ -267,10 +308,26 @@ TextNetwork network_from_toml(const std::string& text, const std::string& name) 
   network.name = std::filesystem::path(name).filename().string();
   if (network.name.ends_with(".toml")) network.name.erase(network.name.size() - 5);
   if (const Value* given = document.find("name")) network.name = Place{name, "name"}.word(*given);
-  network.input = input_shape(document, name);
+  const std::vector<Input> inputs = inputs_of(document, name);
+  std::vector<std::string> names;
+  for (const Input& input : inputs) names.push_back(input.name);
   Reader reader(document, name);
-  network.network = reader.graph(*layers, nullptr, 0);
-  network.dtype = reader.token_ids() ? i32 : f32;
+  network.network = reader.graph(*layers, nullptr, 0, names);
+  const bool named = document.find("inputs") != nullptr;
+  for (const Input& input : inputs)
+    network.inputs.push_back(
+        {named ? input.name : "", {input.dtype.value_or(reader.token_ids(input.name) ? i32 : f32), input.shape}});
+  network.input = network.inputs[0].type.shape;
+  network.dtype = network.inputs[0].type.dtype;
+  if (const Value* outputs = document.find("outputs")) {
+    network.outputs = Place{name, "outputs"}.words(*outputs);
+    if (network.outputs.empty()) Place{name, "outputs"}.expected(*outputs, "the names of layers");
+    try {
+      network.network.set_outputs(network.outputs);
+    } catch (const Error& e) {
+      Place{name, ""}.fail(*outputs, e.what());
+    }
+  }
   return network;
 }
 
