@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings.h"
+#include "fields.h"
 #include "interrupt.h"
 #include "source.h"
 
@@ -100,8 +101,8 @@ class Batches {
     scope.raise_if_asked();
     if (!more) throw nb::stop_iteration();
     nb::list parts;
-    parts.append(batch.x);
-    parts.append(batch.y);
+    parts.append(tensors_object(batch.inputs()));
+    parts.append(tensors_object(batch.targets()));
     if (batch.lengths.defined()) parts.append(unlocked([&] { return batch.mask(); }));
     if (batch.weight.defined()) parts.append(batch.weight);
     return nb::tuple(parts);
@@ -139,9 +140,20 @@ void bind_dataset(nb::module_& m) {
           "classes", [](const Dataset& d) { return d.info().classes; },
           "Names of the classes; empty when they have none.")
       .def(
-          "class_count", [](const Dataset& d) { return unlocked([&] { return d.classes(); }); },
+          "class_count",
+          [](const Dataset& d, std::size_t target) { return unlocked([&] { return d.classes(target); }); },
+          "target"_a = 0,
           "How many classes there are: named ones, or one more than the largest target.\n\n>>> "
           "data.digits(train=10, test=1).train.class_count()\n10")
+      .def("class_names", &Dataset::class_names, "target"_a = 0,
+           "Names of the classes of one of several targets; empty when they have none.\n\n>>> len(data.load("
+           "'digit_pairs', train=10, test=1).train.class_names())\n19")
+      .def_prop_ro(
+          "inputs", [](const Dataset& d) { return field_list(d.inputs()); },
+          "Name, shape and type of each input of a sample.")
+      .def_prop_ro(
+          "targets", [](const Dataset& d) { return field_list(d.targets()); },
+          "Name, shape and type of each target of a sample.")
       .def_prop_ro(
           "name", [](const Dataset& d) { return d.info().name; }, "What it is called in messages.")
       .def_prop_ro(
@@ -211,14 +223,16 @@ void bind_dataset(nb::module_& m) {
              throw Error("unknown transform of targets '" + name + "'." +
                          did_you_mean(name, {"log", "one_hot", "scale"}) + " Known: log, one_hot, scale.");
            })
-      .def("_map", [](const Dataset& d, const nb::list& wanted) { return d.map(to_transforms(wanted)); })
+      .def("_map", [](const Dataset& d, const nb::list& wanted,
+                      const std::string& input) { return d.map(to_transforms(wanted), input); })
       .def("_whole",
            [](const Dataset& d) {
-             return interruptible([&] {
-               auto all = data::whole(d, [] { return !interrupt_asked(); });
+             const auto [x, y] = interruptible([&] {
+               auto all = data::whole_fields(d, [] { return !interrupt_asked(); });
                if (!all) throw Interrupted("interrupted.");
                return *all;
              });
+             return nb::make_tuple(tensors_object(x), tensors_object(y));
            })
       .def(
           "at",
@@ -226,7 +240,8 @@ void bind_dataset(nb::module_& m) {
             const std::int64_t at = index < 0 ? index + d.size() : index;
             if (at < 0 || at >= d.size())
               throw nb::index_error(("sample " + std::to_string(index) + " of " + std::to_string(d.size())).c_str());
-            return unlocked([&] { return d.at(at); });
+            const auto [x, y] = unlocked([&] { return d.sample(at); });
+            return nb::make_tuple(tensors_object(x), tensors_object(y));
           },
           "index"_a,
           "One sample, transformed as in epoch 0 with seed 0.\n\n>>> x, y = data.digits(train=10, "
@@ -440,6 +455,16 @@ void bind_data(nb::module_& m) {
         return unlocked([&] { return data::from_tensors(a, b, info); });
       },
       "x"_a, "y"_a, "name"_a, "classes"_a, "table"_a.none() = nb::none());
+  m.def("_dataset_of_fields", [](nb::handle inputs, nb::handle targets, const std::string& name) {
+    const auto all = [](nb::handle pairs) {
+      Tensors fields;
+      for (const nb::handle pair : nb::borrow<nb::sequence>(pairs))
+        fields.add(nb::cast<std::string>(pair[0]), share_array(pair[1]));
+      return fields;
+    };
+    const Tensors x = all(inputs), y = all(targets);
+    return unlocked([&] { return data::from_tensors(x, y, {.name = name}); });
+  });
   m.def("_part", [](const Dataset& own) { return unlocked([&] { return data::part(own); }); });
   m.def(
       "_load_data",

@@ -2,6 +2,7 @@
 #include <nanobind/trampoline.h>
 
 #include "bindings.h"
+#include "fields.h"
 
 namespace varve::python {
 namespace {
@@ -14,7 +15,12 @@ class PythonModule : public Module {
  public:
   NB_TRAMPOLINE(Module, 2);
 
-  Tensor forward(Tensor x, Mode mode) override { NB_OVERRIDE_PURE_NAME("_forward", forward, x, mode); }
+  Tensors forward_all(const Tensors& x, Mode mode) override {
+    const nb::gil_scoped_acquire lock;
+    nb::list parts;
+    for (const auto& [name, tensor] : x) parts.append(nb::make_tuple(name, tensor));
+    return tensors_of(nb_trampoline.base().attr("_forward_all")(parts, mode));
+  }
   // A class whose forward takes a mask sees to it.
   nn::Masking masking() const override { return uses_masks ? nn::Masking::uses : nn::Masking::along; }
   nn::Masked masked_forward(Tensor x, Mode mode, const nn::Mask& mask) override {
@@ -52,6 +58,25 @@ PythonModule& written(Module& module) {
 }
 
 Mode mode_of(bool train) { return train ? Mode::train : Mode::infer; }
+
+// model(image, question, train=True), or model(image=…, question=…).
+nb::object call_with_several(Module& self, const nb::args& x, const nb::kwargs& named) {
+  Tensors in;
+  bool train = false;
+  for (const nb::handle each : x)
+    if (nb::isinstance<nb::bool_>(each))
+      train = nb::cast<bool>(each);
+    else
+      in.add(to_tensor(each));
+  for (const auto& [key, value] : named) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "train")
+      train = nb::cast<bool>(value);
+    else
+      in.add(name, to_tensor(value));
+  }
+  return tensors_object(unlocked([&] { return self(in, mode_of(train)); }));
+}
 
 nb::tuple sizes(const Shape& shape) {
   nb::list all;
@@ -171,6 +196,7 @@ void bind_summary(nb::module_& m) {
       .def_ro("path", &nn::SummaryRow::path)
       .def_ro("kind", &nn::SummaryRow::kind)
       .def_prop_ro("output", [](const nn::SummaryRow& row) { return sizes(row.output); })
+      .def_prop_ro("outputs", [](const nn::SummaryRow& row) { return field_list(row.outputs); })
       .def_ro("parameters", &nn::SummaryRow::parameters)
       .def_ro("shared", &nn::SummaryRow::shared)
       .def_ro("flops", &nn::SummaryRow::flops)
@@ -236,8 +262,10 @@ void bind_module(nb::module_& m) {
       .def(
           "__call__",
           [](Module& self, nb::handle x, bool train, const std::optional<nn::Mask>& mask) {
-            const Tensor in = to_tensor(x);
-            return unlocked([&] { return mask ? self(in, mode_of(train), *mask) : self(in, mode_of(train)); });
+            const Tensors in = tensors_of(x);
+            return tensors_object(unlocked([&] {
+              return mask ? self(in, mode_of(train), std::vector<nn::Mask>{*mask}) : self(in, mode_of(train));
+            }));
           },
           "x"_a, "train"_a = false, "mask"_a.none() = nb::none(),
           "The forward pass over a batch; mask: which steps of it are valid (nn.Mask).")
@@ -251,6 +279,18 @@ void bind_module(nb::module_& m) {
           },
           "x"_a, "train"_a = false, "mask"_a.none() = nb::none(),
           "The forward pass, and the mask of what it gives: None where all steps are valid, or there are none.")
+      .def("__call__", &call_with_several, "The forward pass over several inputs, by place or by name.")
+      .def("_build_all",
+           [](Module& self, nb::handle sample, std::int64_t seed, std::int64_t batch) {
+             const std::vector<Field> fields = to_fields(sample);
+             unlocked([&] { self.build_all(fields, {.seed = seed, .batch = batch}); });
+           })
+      .def_prop_ro(
+          "inputs", [](const Module& self) { return field_list(self.inputs()); },
+          "Name, shape and type of each input of a sample, as it was built for or called with first; empty before.")
+      .def_prop_ro(
+          "outputs", [](const Module& self) { return field_list(self.outputs()); },
+          "Name, shape and type of each output of a sample; empty before it was built or called.")
       .def(
           "_build",
           [](Module& self, nb::handle sample, nb::handle dtype, std::int64_t seed, std::int64_t batch) {

@@ -1,5 +1,6 @@
 // Runs from their configuration, and their folders.
 #include "bindings.h"
+#include "fields.h"
 #include "interrupt.h"
 #include "train.h"
 
@@ -35,6 +36,9 @@ void bind_config(nb::module_& m) {
       .def_rw("deviation", &Config::deviation)
       .def_rw("loss", &Config::loss)
       .def_rw("metrics", &Config::metrics)
+      .def_rw("output_losses", &Config::output_losses)
+      .def_rw("loss_weights", &Config::loss_weights)
+      .def_rw("output_metrics", &Config::output_metrics)
       .def_rw("optimizer", &Config::optimizer)
       .def_rw("schedule", &Config::schedule)
       .def_rw("warmup", &Config::warmup)
@@ -86,6 +90,11 @@ void bind_config(nb::module_& m) {
         "train.config_from_toml('input = [4]' + chr(10) + '[[layer]]' + chr(10) + 'dense = 3' + chr(10))\n>>> "
         "train.make_network(config)\n<varve graph, not built>");
   m.def(
+      "network_inputs", [](const Config& config) { return field_list(network_inputs(config)); }, "config"_a,
+      "Name, shape and type of each input that a configured network takes.\n\n>>> from varve import train\n>>> config "
+      "= "
+      "train.load_config('fnn-mnist')\n>>> train.network_inputs(config)[0][1]\n(28, 28, 1)");
+  m.def(
       "network_input",
       [](const Config& config) {
         const TensorType type = network_input(config);
@@ -121,6 +130,8 @@ void bind_runs(nb::module_& m) {
                    [](const TrainedModel& t) -> std::optional<data::SoundEncoder> {
                      return t.sound ? std::optional(*t.sound) : std::nullopt;
                    })
+      .def_prop_ro("inputs", [](const TrainedModel& t) { return field_list(t.inputs); })
+      .def_ro("target_classes", &TrainedModel::target_classes)
       .def_prop_ro("input", [](const TrainedModel& t) { return nb::make_tuple(sizes(t.input), t.dtype); });
   nb::class_<Prepared>(m, "Prepared",
                        "What a configuration comes to: data and a built model.\n\n>>> from varve import train\n>>> "

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "fields.h"
 #include "interrupt.h"
 
 namespace varve::python {
@@ -151,22 +152,46 @@ void PythonSource::read(std::int64_t index, std::byte* x, std::byte* y) const {
     read_here(index, x, y);
 }
 
-void PythonSource::read_here(std::int64_t index, std::byte* x, std::byte* y) const {
+namespace {
+
+void place(nb::handle value, const TensorType& type, std::byte* to) {
+  const auto array = nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(value);
+  if (array.nbytes() != type.bytes()) throw Error("dataset: a sample's array has another size than it said.");
+  std::memcpy(to, array.data(), array.nbytes());
+}
+
+// What the reader gives for a sample, with the interpreter's lock held.
+template <class Take>
+void with_sample(const nb::object& reader, std::int64_t index, const Take& take) {
   const nb::gil_scoped_acquire lock;
   try {
-    const nb::object pair = reader_.attr("read")(index);
-    const auto place = [&](nb::handle value, const TensorType& type, std::byte* to) {
-      const auto array = nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(value);
-      if (array.nbytes() != type.bytes()) throw Error("dataset: a sample's array has another size than it said.");
-      std::memcpy(to, array.data(), array.nbytes());
-    };
-    place(pair[0], x_, x);
-    place(pair[1], y_, y);
+    take(nb::object(reader.attr("read")(index)));
   } catch (nb::python_error& error) {
     if (!Interruptible::ends_work(error)) throw;
     Interruptible::note(std::move(error));
     throw Interrupted("interrupted.");
   }
+}
+
+}  // namespace
+
+void PythonSource::read_here(std::int64_t index, std::byte* x, std::byte* y) const {
+  with_sample(reader_, index, [&](const nb::object& pair) {
+    place(pair[0], x_, x);
+    place(pair[1], y_, y);
+  });
+}
+
+PythonFields::~PythonFields() {
+  const nb::gil_scoped_acquire lock;
+  reader_.reset();
+}
+
+void PythonFields::read_fields(std::int64_t index, data::FieldMemory inputs, data::FieldMemory targets) const {
+  with_sample(reader_, index, [&](const nb::object& sample) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) place(sample[i], inputs_[i].type, inputs[i]);
+    for (std::size_t i = 0; i < targets_.size(); ++i) place(sample[inputs_.size() + i], targets_[i].type, targets[i]);
+  });
 }
 
 namespace {
@@ -185,6 +210,11 @@ void bind_sources(nb::module_& m) {
     return data::Dataset(
         std::make_shared<PythonSource>(std::move(reader), size, to_type(x[0], x[1]), to_type(y[0], y[1])),
         {name, std::move(classes), nullptr});
+  });
+  m.def("_dataset_of_field_reader", [](nb::object reader, std::int64_t size, nb::handle inputs, nb::handle targets,
+                                       const std::string& name) {
+    return data::Dataset(std::make_shared<PythonFields>(std::move(reader), size, to_fields(inputs), to_fields(targets)),
+                         {.name = name});
   });
   m.def("_reader", [](const data::Dataset& dataset) -> nb::object {
     const PythonSource* source = python_source(dataset);

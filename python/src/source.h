@@ -70,6 +70,24 @@ class PythonSource final : public data::Source {
   mutable std::shared_ptr<WorkerPool> pool_;  // how samples are read is no part of which they are
 };
 
+// Samples of several inputs or targets.
+class PythonFields final : public data::FieldSource {
+ public:
+  // `reader.read(index)` gives the arrays of a sample, inputs and then targets, contiguous and of these types.
+  PythonFields(nb::object reader, std::int64_t size, std::vector<Field> inputs, std::vector<Field> targets)
+      : reader_(std::move(reader)), size_(size), inputs_(std::move(inputs)), targets_(std::move(targets)) {}
+  ~PythonFields() override;
+  std::int64_t size() const override { return size_; }
+  std::vector<Field> inputs() const override { return inputs_; }
+  std::vector<Field> targets() const override { return targets_; }
+  void read_fields(std::int64_t index, data::FieldMemory inputs, data::FieldMemory targets) const override;
+
+ private:
+  nb::object reader_;
+  std::int64_t size_;
+  std::vector<Field> inputs_, targets_;
+};
+
 void bind_sources(nb::module_& m);
 
 }  // namespace varve::python

@@ -2,6 +2,7 @@
 #include <nanobind/trampoline.h>
 
 #include "bindings.h"
+#include "fields.h"
 #include "interrupt.h"
 #include "train.h"
 
@@ -138,6 +139,11 @@ Metric to_metric(nb::handle value) {
 std::vector<Metric> to_metrics(nb::handle values) {
   std::vector<Metric> metrics;
   if (values.is_none()) return metrics;
+  if (nb::isinstance<nb::dict>(values)) {  // of several outputs
+    for (const auto& [output, own] : nb::borrow<nb::dict>(values))
+      for (const Metric& metric : to_metrics(own)) metrics.push_back(of(nb::cast<std::string>(output), metric));
+    return metrics;
+  }
   if (nb::isinstance<nb::str>(values)) return {to_metric(values)};
   if (!nb::isinstance<nb::sequence>(values)) return {to_metric(values)};
   for (const nb::handle value : nb::borrow<nb::sequence>(values)) metrics.push_back(to_metric(value));
@@ -222,6 +228,11 @@ void bind_losses_and_metrics(nb::module_& m) {
       .def(
           "__call__",
           [](const Loss& loss, nb::handle output, nb::handle target, nb::handle weights) {
+            if (loss.of_all) {
+              const Tensors all = tensors_of(output), targets = tensors_of(target);
+              return unlocked([&] { return loss.of_all(all, targets); });
+            }
+            if (!loss.parts.empty()) throw Error(loss.name + ": is of several outputs: call its parts.");
             const Tensor o = to_tensor(output), t = to_tensor(target);
             const Tensor w = weights.is_none() ? Tensor() : to_tensor(weights);
             return unlocked([&] { return loss(o, t, w); });
@@ -229,7 +240,39 @@ void bind_losses_and_metrics(nb::module_& m) {
           "output"_a, "target"_a, "weights"_a.none() = nb::none(),
           "The mean over a batch; with weights of samples or steps, Σ w·loss / Σ w.")
       .def_ro("ignore_index", &Loss::ignore_index)
+      .def_ro("of_output", &Loss::of_output, "Of a part: which output, by its name or its place.")
+      .def_ro("weight", &Loss::weight, "Of a part, in the sum.")
+      .def_ro("parts", &Loss::parts, "The losses of several outputs; empty: it is of one.")
       .def("__repr__", [](const Loss& loss) { return "<varve loss " + loss.name + ">"; });
+  m.def(
+      "losses",
+      [](const nb::dict& of_outputs, const std::map<std::string, double>& weights) {
+        std::vector<std::pair<std::string, Loss>> parts;
+        for (const auto& [output, loss] : of_outputs) parts.emplace_back(nb::cast<std::string>(output), to_loss(loss));
+        return losses(parts, weights);
+      },
+      "of_outputs"_a, "weights"_a = std::map<std::string, double>{},
+      "The sum of a loss for each of several outputs, by their names or, \"0\", their places. Weights that are left "
+      "out "
+      "are 1.\n\n>>> from varve import train\n>>> train.losses({\"digit\": \"cross_entropy\", \"size\": "
+      "\"mse\"}, {\"size\": 0.1}).name\n'digit: cross_entropy + size: mse × 0.1'");
+  m.def(
+      "joint_loss",
+      [](const std::string& name, std::function<Tensor(nb::object, nb::object)> f) {
+        return joint_loss(name, [f](const Tensors& outputs, const Tensors& targets) {
+          const nb::gil_scoped_acquire lock;
+          return f(tensors_object(outputs), tensors_object(targets));
+        });
+      },
+      "name"_a, "function"_a,
+      "A loss of all outputs and targets at once.\n\n>>> import varve as vv\n>>> from varve import train\n>>> both = "
+      "train.joint_loss(\"both\", lambda outputs, targets: train.mse(outputs[\"a\"], targets[\"a\"]))\n>>> "
+      "both({\"a\": vv.ones(2)}, {\"a\": vv.zeros(2)}).item()\n1.0");
+  m.def(
+      "of", [](const std::string& output, nb::handle metric) { return of(output, to_metric(metric)); }, "output"_a,
+      "metric"_a,
+      "A metric of one of several outputs.\n\n>>> from varve import train\n>>> train.of(\"digit\", "
+      "train.accuracy).of_output\n'digit'");
   m.def("smoothed_cross_entropy", &smoothed_cross_entropy, "smoothing"_a,
         "Cross-entropy with a share of each target spread over all classes.\n\n>>> from varve import train\n>>> "
         "train.smoothed_cross_entropy(0.1).name\n'smoothed_cross_entropy'");
@@ -278,6 +321,7 @@ void bind_losses_and_metrics(nb::module_& m) {
                      "varve import train\n>>> train.accuracy.name, train.accuracy.higher_is_better\n('accuracy', True)")
       .def_ro("name", &Metric::name)
       .def_ro("higher_is_better", &Metric::higher_is_better)
+      .def_ro("of_output", &Metric::of_output, "Of several outputs: which, by its name or its place.")
       .def(
           "sums",
           [](const Metric& metric, nb::handle output, nb::handle target, nb::handle weights) {
@@ -415,6 +459,17 @@ Loss to_loss(nb::handle value) {
   std::string name;
   if (nb::try_cast<std::string>(value, name)) return loss_by_name(name);
   if (nb::isinstance<Loss>(value)) return nb::cast<Loss>(value);
+  if (nb::isinstance<nb::dict>(value)) {  // of several outputs, alone or with its weight
+    std::vector<std::pair<std::string, Loss>> parts;
+    std::map<std::string, double> weights;
+    for (const auto& [key, own] : nb::borrow<nb::dict>(value)) {
+      const auto output = nb::cast<std::string>(key);
+      const bool weighted = nb::isinstance<nb::tuple>(own) && nb::len(own) == 2;
+      parts.emplace_back(output, to_loss(weighted ? nb::object(own[0]) : nb::borrow(own)));
+      if (weighted) weights[output] = nb::cast<double>(own[1]);
+    }
+    return losses(parts, weights);
+  }
   if (!PyCallable_Check(value.ptr()))
     throw nb::type_error("loss: expected a name, a loss of varve.train, or a function of (output, target)");
   const std::string name_given = name_of(value, "loss");
@@ -540,12 +595,12 @@ void bind_train(nb::module_& m) {
   m.def("_predict", [](nn::Module& model, const data::Dataset& dataset, std::int64_t batch,
                        const std::string& precision, int workers) {
     const PredictOptions options{batch, parse_precision(precision), workers};
-    return interruptible([&] { return predict(model, dataset, options); });
+    return tensors_object(interruptible([&] { return predict_all(model, dataset, options); }));
   });
   m.def("_predict_rows", [](nn::Module& model, nb::handle x, std::int64_t batch, const std::string& precision) {
-    const Tensor rows = to_tensor(x);
+    const Tensors rows = tensors_of(x);
     const PredictOptions options{batch, parse_precision(precision)};
-    return interruptible([&] { return predict(model, rows, options); });
+    return tensors_object(interruptible([&] { return predict_all(model, rows, options); }));
   });
   m.def("_find_rate", [](nn::Module& model, const data::Dataset& dataset, nb::handle loss,
                          const optim::Optimizer& optimizer, std::int64_t batch, double from, double to,

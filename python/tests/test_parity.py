@@ -51,6 +51,8 @@ RENAMED = {
     "varve::load_wav": "data.load_wav", "varve::decode_wav": "data.load_wav", "varve::save_wav": "data.save_wav",
     "varve::save_jpeg": "data.save_jpeg", "varve::load_mask": "data.load_mask", "varve::save_mask": "data.save_mask",
     "varve::resample": "data.resample", "varve::log_mel": "data.log_mel",
+    "varve::nn::Module::forward_all": "nn.Module.forward", "varve::nn::Module::build_all": "nn.Module.build",
+    "varve::data::Dataset::sample": "data.Dataset.at", "varve::train::predict_all": "train.predict",
     "varve::jacobians": "jacobian", "varve::hessians": "hessian", "varve::Jvp": "jvp",
 }  # fmt: skip
 RENAMED["varve::optim::lbfgs"] = "optim.LBFGS"
@@ -100,6 +102,9 @@ REASONS = {
     "varve::Mode": "train=True or False", "varve::text": "tomllib",
     "varve::optim::names": "dir(optim)", "varve::optim::schedule_names": "dir(optim)", "varve::optim::options_of": "help(optim.Adam)",
     "varve::optim::schedule_options_of": "help(optim.cosine)", "varve::optim::Progress": "arguments of Schedule.factor",
+    "varve::Tensors": "a dict of tensors, or a tuple", "varve::Field": "(name, shape, dtype)", "varve::str": "of Field",
+    "varve::places_of": _HOUSE, "varve::data::FieldSource": "an object with __len__ and __getitem__",
+    "varve::data::whole_fields": "Dataset.arrays", "varve::train::Loss::of_all": "call it",
     "varve::data::Source": "an object with __len__ and __getitem__", "varve::data::Image": "functions of arrays: Dataset.map",
     "varve::data::Transform": "functions of arrays, or names: Dataset.map", "varve::data::TableEncoder::named": _HOUSE,
     "varve::data::TableEncoder::separator": _HOUSE, "varve::data::TableEncoder::target_place": _HOUSE,

@@ -83,11 +83,19 @@ def named_buffers(self: _core.Module) -> List[Tuple[str, Variable]]:
 
 
 def build(self: _core.Module, sample: Any, dtype: Any = "f32", seed: int = 0, batch: int = 2) -> None:
-    """Makes all variables for samples of this shape, by a forward pass that is never computed.
+    """Makes all variables for samples of this shape, by a forward pass that is never computed. Of several inputs: a dict of
+    their shapes, or of (shape, type).
 
     dtype: of the input; i32 for token ids; f64 makes the parameters f64. seed: of their initial values.
     """
-    self._build(sample, dtype, seed, batch)
+    if not isinstance(sample, dict):
+        self._build(sample, dtype, seed, batch)
+        return
+    fields = []
+    for name, kind in sample.items():
+        typed = isinstance(kind, tuple) and len(kind) == 2 and isinstance(kind[0], (tuple, list))
+        fields.append((name, *kind) if typed else (name, kind, dtype))
+    self._build_all(fields, seed, batch)
 
 
 def apply(self: _core.Module, function: Callable[[_core.Module], Any]) -> _core.Module:

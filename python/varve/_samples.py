@@ -108,6 +108,90 @@ class Reader:
         return x, y
 
 
+def _named(part: Any, names: Sequence[str]) -> List[Tuple[str, Any]]:
+    """The fields of an input or a target: a dict's, a tuple's by place, or one alone."""
+    if isinstance(part, Mapping):
+        wanted = list(names) or list(part)
+        for name in wanted:
+            if name not in part:
+                raise Error(f"dataset: a sample has no field '{name}': it has {', '.join(map(str, part)) or 'none'}.")
+        return [(str(name), part[name]) for name in wanted]
+    if isinstance(part, (tuple, list)) and part and all(hasattr(each, "shape") for each in part):
+        return [("", each) for each in part]
+    return [("", part)]
+
+
+def has_fields(samples: Any, keys: Optional[Sequence[Any]]) -> bool:
+    """Whether samples have several inputs or targets: dicts of them, or tuples of arrays."""
+    if keys is not None and any(not isinstance(key, str) for key in keys):
+        return True
+    try:
+        sample = samples[0]
+    except Exception:  # what is wrong is said when it is read as a sample
+        return False
+    pair = sample if isinstance(sample, (tuple, list)) and len(sample) == 2 else ()
+    several = [isinstance(p, Mapping) or isinstance(p, tuple) and bool(p) and all(hasattr(e, "shape") for e in p) for p in pair]
+    return any(several)
+
+
+class FieldReader:
+    """Samples of several inputs or targets by number."""
+
+    def __init__(self, samples: Any, keys: Optional[Sequence[Any]] = None) -> None:
+        self.samples, self.keys, self.size = samples, keys, len(samples)
+        self.names: Tuple[List[str], List[str]] = ([], [])
+        self.kinds: List[Kind] = []
+        inputs, targets = self._parts(0)
+        self.names = ([name for name, _ in inputs], [name for name, _ in targets])
+        self.kinds = [(array.shape, array.dtype.name) for _, array in inputs + targets]
+        fields = [(name, *kind) for name, kind in zip(self.names[0] + self.names[1], self.kinds)]
+        self.inputs, self.targets = fields[: len(inputs)], fields[len(inputs) :]
+
+    def _parts(self, index: int) -> Tuple[List[Tuple[str, Any]], List[Tuple[str, Any]]]:
+        import numpy
+
+        try:
+            sample = self.samples[index]
+            if isinstance(sample, Mapping):
+                if self.keys is None:
+                    raise Error(f"dataset: sample {index} is a dict: name its fields, dataset(samples, keys=([inputs], [targets])).")
+                ours, theirs = ([key] if isinstance(key, str) else list(key) for key in self.keys)
+                x, y = _named(sample, ours), _named(sample, theirs)
+            else:
+                first, second = _pair(sample, index, None)
+                x, y = _named(first, self.names[0] if isinstance(first, Mapping) else ()), _named(second, self.names[1])
+            return (
+                [(name, numpy.ascontiguousarray(input_array(value))) for name, value in x],
+                [(name, numpy.asarray(target_array(value), order="C")) for name, value in y],
+            )
+        except Error:
+            raise
+        except Exception as error:
+            raise Error(f"dataset: sample {index}: {type(error).__name__}: {error}") from error
+
+    def read(self, index: int) -> List[Any]:
+        """The arrays of a sample, inputs and then targets, which must be as those of the first."""
+        inputs, targets = self._parts(index)
+        if len(inputs) != len(self.inputs) or len(targets) != len(self.targets):
+            raise Error(f"dataset: sample {index} has {len(inputs)} inputs and {len(targets)} targets, the first has {len(self.inputs)} and {len(self.targets)}.")
+        arrays = [array for _, array in inputs + targets]
+        for (name, *_), array, (shape, dtype) in zip(self.inputs + self.targets, arrays, self.kinds):
+            if array.shape != shape or array.dtype.name != dtype:
+                raise Error(
+                    f"dataset: '{name}' of sample {index} is {array.dtype.name} {list(array.shape)}, the first is {dtype} {list(shape)}."
+                )
+        return arrays
+
+
+def fields_of(part: Any) -> Optional[List[Tuple[str, Any]]]:
+    """Arrays of several fields, with names where they are a dict; None when it is one array."""
+    if isinstance(part, Mapping):
+        return [(str(name), array_of(value)) for name, value in part.items()]
+    if isinstance(part, tuple) and part and all(hasattr(each, "shape") and len(each.shape) > 0 for each in part):
+        return [("", array_of(value)) for value in part]
+    return None
+
+
 class Mapped:
     """Samples of a data set, each through a function of (input, target)."""
 

@@ -29,7 +29,9 @@ from ._files import (
     audio_folder, jsonl, load_mask, load_wav, log_mel, make_files, resample, save_jpeg, save_mask, save_wav, shards, text_folder,
     voc,
 )  # fmt: skip
-from ._samples import Mapped, Reader, array_of, classes_of, columns_of, csv_text, input_array, is_text, target_array
+from ._samples import (
+    FieldReader, Mapped, Reader, array_of, classes_of, columns_of, csv_text, fields_of, has_fields, input_array, is_text, target_array,
+)  # fmt: skip
 
 globals().update(named)
 _sets = list(named)
@@ -45,14 +47,16 @@ __all__ = [
 
 
 def dataset(
-    x: Any, y: Any = None, *, name: str = "arrays", classes: Sequence[str] = (), keys: Optional[Sequence[str]] = None
+    x: Any, y: Any = None, *, name: str = "arrays", classes: Sequence[str] = (), keys: Optional[Sequence[Any]] = None
 ) -> Dataset:
     """A data set of what Python has:
 
     - two arrays (NumPy, PyTorch, Varve), `dataset(x, y)` or `dataset((x, y))`, or a dict of two;
     - a pandas, Arrow or polars table, or a dict of columns, and its target's name: `dataset(table, "price")`;
     - an object with `__len__` and `__getitem__` that gives pairs or dicts: a list, a `torch.utils.data.Dataset`;
-    - a generator or any other iterable of samples, which is read into memory.
+    - a generator or any other iterable of samples, which is read into memory;
+    - several inputs or targets: dicts of arrays by name, or tuples of them, `dataset({"image": a, "question": b}, {"digit": c})`;
+      or samples that are pairs of dicts, or dicts with `keys=(["image", "question"], ["digit"])`.
 
     Bytes are delivered over 255, other integers as i32, the rest as f32. Integers and text as targets are classes.
 
@@ -64,6 +68,9 @@ def dataset(
     ['ada', 'max']
     >>> data.dataset((numpy.full(3, i), i % 2) for i in range(4)).x[0]
     (3,)
+    >>> pairs = data.dataset({"left": numpy.zeros((4, 2)), "right": numpy.ones((4, 3))}, {"sum": numpy.arange(4)})
+    >>> [name for name, shape, kind in pairs.inputs], pairs.at(3)[1]["sum"].item()
+    (['left', 'right'], 3)
     """
     if isinstance(x, Dataset):
         return x
@@ -75,13 +82,23 @@ def dataset(
         x, y = _two_of(x, keys)
     elif y is None and isinstance(x, (tuple, list)) and len(x) == 2 and _is_array(x[0]) and _is_array(x[1]):
         x, y = x
+    if y is None and isinstance(x, (tuple, list)) and len(x) == 2 and any(fields_of(part) for part in x):
+        if all(fields_of(part) or _is_array(part) for part in x):
+            x, y = x
     if y is not None:
+        inputs, targets = fields_of(x), fields_of(y)
+        if inputs or targets:
+            return _core._dataset_of_fields(inputs or [("", array_of(x))], targets or [("", array_of(y))], name)
         return _of_arrays(x, y, name, list(classes))
     if _is_array(x):
         raise TypeError("an array alone has no targets: expected x and y")
     if columns_of(x) is not None:
         raise TypeError("a table needs the name of its target: dataset(table, target)")
-    reader = Reader(_indexable(x), keys)
+    samples = _indexable(x)
+    if has_fields(samples, keys):
+        fields = FieldReader(samples, keys)
+        return _core._dataset_of_field_reader(fields, fields.size, fields.inputs, fields.targets, name)
+    reader = Reader(samples, keys)
     return _core._dataset_of_reader(reader, reader.size, reader.x, reader.y, name, list(classes))
 
 
@@ -173,8 +190,8 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 # ---- methods of data sets
 
 
-def _map(self: Dataset, *transforms: Any, **named: Any) -> Dataset:
-    """Transforms of pictures, done to every sample that is read, anew in each epoch.
+def _map(self: Dataset, *transforms: Any, input: str = "", **named: Any) -> Dataset:
+    """Transforms of pictures, done to every sample that is read, anew in each epoch. input: which of several inputs.
 
     A transform is a name ("flip"), a name with its numbers (`crop={"padding": 4}`), or a function of (image, random): the
     image is an array [height, width, channels] to change in place, or a new one of that shape is returned; `random` draws
@@ -198,7 +215,7 @@ def _map(self: Dataset, *transforms: Any, **named: Any) -> Dataset:
     for key, options in named.items():
         given = options if isinstance(options, dict) else {_transform_key(key): options}
         wanted.append((key, [(k, float(v)) for k, v in given.items()]))
-    return self._map(wanted)
+    return self._map(wanted, input)
 
 
 def _transform_key(name: str) -> str:
@@ -317,6 +334,8 @@ def use_processes(samples: Dataset, count: int, processes: Union[bool, str]) -> 
     >>> pairs = data.dataset([(numpy.zeros(2, "float32"), 0)] * 4)
     >>> data.use_processes(pairs, 0, False)
     """
+    if processes and count and (len(samples.inputs) > 1 or len(samples.targets) > 1):
+        raise Error("processes: samples of several inputs or targets are read by threads; leave processes out.")
     reader = _core._reader(samples)
     have, usable = _core._processes(samples)
     if reader is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._layer_table import *  # what the library's table makes
     from ._types import TensorLike
 
-from ._core import Mask, Summary, SummaryRow, Tensor, Variable
+from ._core import Error, Mask, Summary, SummaryRow, Tensor, Variable
 from ._layers import SPELLED as _SPELLED
 from ._layers import layer_classes
 from ._modules import Hook, Loaded, remember
@@ -49,7 +49,7 @@ def Parameter(shape_or_value: Any, init: Initial = "glorot_uniform", seed: int =
 
 
 class Module(_core.Module):
-    """A network written in Python: give it `forward(self, x, train=False)`.
+    """A network written in Python: give it `forward(self, x, train=False)`, or several inputs, and outputs in a dict.
 
     Layers and parameters that are its attributes register themselves; lists and dicts of them become `nn.ModuleList` and
     `nn.ModuleDict`. A layer that learns its size from its input calls `super().__init__(learns_size=True)` and makes its
@@ -101,18 +101,42 @@ class Module(_core.Module):
             self._remove(name)
         object.__delattr__(self, name)
 
-    def forward(self, x: Tensor, train: bool = False) -> Tensor:
-        """The forward pass of a batch, which your class defines."""
+    def forward(self, x: Any, train: bool = False) -> Any:
+        """The forward pass of a batch, which your class defines: of several inputs `forward(self, image, question,
+        train=False)`, and of several outputs it returns a dict of them, or a tuple.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no forward(self, x, train)")
 
-    def _forward(self, x: Tensor, mode: Any) -> Tensor:
-        if "_takes_train" not in self.__dict__:
-            object.__setattr__(self, "_takes_train", _takes_train(self.forward))
+    def _forward_all(self, parts: List[Tuple[str, Tensor]], mode: Any) -> Any:
         train = mode == _core.Mode.train
-        y = self.forward(x, train) if self.__dict__["_takes_train"] else self.forward(x)
-        if not isinstance(y, Tensor):
-            raise TypeError(f"{type(self).__name__}.forward returned a {type(y).__name__}; expected a Tensor")
-        return y
+        if len(parts) == 1:
+            if "_takes_train" not in self.__dict__:
+                object.__setattr__(self, "_takes_train", _takes_train(self.forward))
+            y: Any = self.forward(parts[0][1], train) if self.__dict__["_takes_train"] else self.forward(parts[0][1])
+        else:
+            y = self._of_several(parts, train)
+        several = list(y.values()) if isinstance(y, dict) else list(y) if isinstance(y, (tuple, list)) else [y]
+        if not several or not all(isinstance(each, Tensor) for each in several):
+            raise TypeError(f"{type(self).__name__}.forward returned a {type(y).__name__}; expected a Tensor, or several by name or in a tuple")
+        return tuple(y) if isinstance(y, list) else y
+
+    def _of_several(self, parts: List[Tuple[str, Tensor]], train: bool) -> Any:
+        """forward(image, question, train=False): by name where the batch has names, else by place."""
+        import inspect
+
+        known = inspect.signature(self.forward).parameters
+        options = {"train": train} if "train" in known else {}
+        if not all(name for name, _ in parts):
+            return self.forward(*(part for _, part in parts), **options)
+        wanted = [name for name, p in known.items() if name != "train" and p.kind is not p.VAR_KEYWORD]
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        for name, _ in parts:
+            if name not in wanted and not takes_any:
+                raise Error(f"forward takes {', '.join(wanted)}; got an input '{name}'.")
+        for name in wanted:
+            if known[name].default is inspect.Parameter.empty and name not in dict(parts):
+                raise Error(f"forward takes {', '.join(wanted)}; the input '{name}' is missing.")
+        return self.forward(**dict(parts), **options)
 
     def _masked_forward(self, x: Tensor, mode: Any, mask: Optional[Mask]) -> Tuple[Tensor, Optional[Mask]]:
         answer = self.forward(x, train=mode == _core.Mode.train, mask=mask)  # type: ignore[call-arg]

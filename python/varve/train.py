@@ -17,8 +17,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Se
 from . import _core
 from ._core import (
     Callback, Config, Error, History, Loss, Metric, NamedOptions, Prepared, RunInfo, RunResult, Session, Tensor, TrainedModel,
-    area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, find_boxes, loss_by_name, make_network, metric_by_name,
-    network_input, balanced_class_weights, cross_entropy_with, smoothed_cross_entropy, tensorboard, top_k_accuracy,
+    area_under_curve, config_from_toml, confusion, csv_log, each_epoch, each_step, early_stopping, find_boxes, joint_loss, loss_by_name, losses, make_network, metric_by_name,
+    network_input, network_inputs, of, balanced_class_weights, cross_entropy_with, smoothed_cross_entropy, tensorboard, top_k_accuracy,
 )  # fmt: skip
 from ._modules import in_python_words
 from ._runs import (
@@ -122,11 +122,12 @@ def fit(
 ) -> History:
     """Trains a model on a data set, or on what `data.dataset` makes one of: arrays, tables, objects with samples.
 
-    - loss: a name, a loss of `varve.train`, or a function of (output, target), of the batch or for each sample
+    - loss: a name, a loss of `varve.train`, or a function of (output, target), of the batch or for each sample; of several
+      outputs a dict by their names, `{"digit": "cross_entropy", "size": ("mse", 0.1)}` with weights where they are not 1
     - optimizer: of `varve.optim`, or a name; schedule: of `varve.optim`, a name, or a function of `Progress`
     - validation: a data set, or (x, y); or validation_share of the training data, held out
     - metrics: names, metrics of `varve.train`, functions of (output, target), or objects with sums(output, target) and
-      value(sums); unless given, what fits the loss. monitor: the value that decides which epoch was best
+      value(sums); unless given, what fits the loss; of several outputs a dict of such. monitor: the value that decides which epoch was best
     - run: a folder for checkpoints, curves and a page; resume goes on from its last checkpoint, overwrite starts over
     - accumulate: batches whose gradients make one step; average: decay of an average of the weights; swa: the
       last epochs, whose weights are averaged; precision: f32, tf32 or
@@ -255,15 +256,16 @@ def predict(
     precision: str = "f32",
     workers: int = 1,
     processes: Union[bool, str] = False,
-) -> Tensor:
-    """A model's outputs for a data set, or for the rows of an array, in order.
+) -> Any:
+    """A model's outputs for a data set, or for the rows of an array, in order. Of several inputs the rows are a dict of
+    arrays, or a tuple; of several outputs they come as a dict by name, or a tuple.
 
     >>> import numpy
     >>> from varve import nn
     >>> nn.Sequential(nn.Dense(2)).predict(numpy.zeros((5, 3), "float32")).shape
     (5, 2)
     """
-    if hasattr(x, "shape") or isinstance(x, Tensor):
+    if hasattr(x, "shape") or isinstance(x, (Tensor, dict)) or isinstance(x, tuple) and all(hasattr(each, "shape") for each in x):
         return _core._predict_rows(model, x, batch, precision)
     return _core._predict(model, _samples(x, None, workers, processes), batch, precision, workers)
 
@@ -381,8 +383,8 @@ __all__ = [
     "RunInfo", "RunResult", "Score", "Session", "TrainedModel", "WorstSample", "WorstSamples", "accuracy", "area_under_curve", "auc",
     "binary_accuracy", "binary_cross_entropy", "choose_network", "config_from_toml", "confusion", "balanced_class_weights", "cross_entropy", "cross_entropy_with", "csv_log", "detection",
     "each_epoch", "each_step", "early_stopping", "evaluate", "f1", "find_boxes", "fit", "huber", "inspect_run", "is_run_folder", "load_config",
-    "load_run", "loss_by_name", "lr_find", "mae", "make_network", "map50", "mean_absolute_error", "mean_iou", "metric_by_name", "mse",
-    "network_input", "new_run_folder", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",
+    "joint_loss", "load_run", "loss_by_name", "losses", "lr_find", "mae", "make_network", "map50", "mean_absolute_error", "mean_iou", "metric_by_name", "mse",
+    "network_input", "network_inputs", "new_run_folder", "of", "perplexity", "precision", "predict", "prepare", "recall", "reconstruction", "run",
     "runs", "smoothed_cross_entropy", "tensorboard", "top_k_accuracy", "worst",
 ]  # fmt: skip
 History._repr_html_ = _history_html  # type: ignore[method-assign]
