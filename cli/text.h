@@ -15,7 +15,6 @@ std::string padded(const std::string& text, std::size_t to);  // with spaces on 
 std::string right(const std::string& text, std::size_t to);   // on the left
 std::string fixed(double value, int digits);                  // 3.14
 std::string thousands(std::int64_t value);                    // 11,926
-std::string csv_field(const std::string& text);  // quoted where it must be
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string in_cell(std::string text);  // of a Markdown table: with its bars escaped
 
