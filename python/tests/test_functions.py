@@ -299,7 +299,7 @@ def test_cond():
         vv.cond(True, lambda: x, lambda: [x])
     with pytest.raises(ValueError, match="one truth value"):
         vv.cond(x > 0, lambda: x, lambda: x)
-    v = vv.Variable("v", x)
+    v = vv.Variable(x, "v")
     with pytest.raises(ValueError, match="variable 'v' is assigned inside a function of cond"):
         vv.cond(True, lambda: (v.assign(x + 1), x)[1], lambda: x)
     with pytest.raises(ValueError, match="read inside a function of cond"):
