@@ -75,7 +75,7 @@ int main() {
   auto adam = vv::optim::adam(5e-3, {.lazy = true}).over(model.parameters());
   std::mt19937 draw(1);
   float first = 0, last = 0;
-  for (int step = 0; step < 150; ++step) {
+  for (int step = 0; step < 90; ++step) {
     std::vector<std::unique_ptr<Tree>> trees;
     std::vector<int> labels;
     for (int i = 0; i < 32; ++i) {
