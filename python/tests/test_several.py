@@ -1,5 +1,6 @@
 """Networks of several inputs and outputs: modules, data, training, prediction."""
 
+import copy
 import pathlib
 
 import numpy
@@ -68,6 +69,7 @@ def test_dicts_of_arrays_train_and_predict(tmp_path):
     resumed.save(tmp_path / "model.safetensors")
     other.load(tmp_path / "model.safetensors")
     assert other.predict(x)["size"].tolist() == resumed.predict(x)["size"].tolist()
+    assert copy.deepcopy(resumed).predict(x)["size"].tolist() == resumed.predict(x)["size"].tolist()
 
 
 def test_samples_are_dicts():

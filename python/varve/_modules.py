@@ -267,9 +267,20 @@ def _values(module: _core.Module) -> List[Tuple[str, Any, bool]]:
     return [(path, variable.value(), variable.trainable) for path, variable, _ in module._variables()]
 
 
-def _restore(module: _core.Module, given: Any, values: List[Tuple[str, Any, bool]]) -> None:
-    if given is not None:
+def _built_for(module: _core.Module) -> Any:
+    """Its input, or the list of several; None: not built."""
+    return module.inputs if len(module.inputs) > 1 else module.input
+
+
+def _build_again(module: _core.Module, given: Any) -> None:
+    if isinstance(given, list):
+        module._build_all(given, 0, 2)
+    elif given is not None:
         module._build(given[0], given[1], 0, 2)
+
+
+def _restore(module: _core.Module, given: Any, values: List[Tuple[str, Any, bool]]) -> None:
+    _build_again(module, given)
     known = {path: variable for path, variable, _ in module._variables()}
     for path, value, trainable in values:
         variable = known.get(path)
@@ -300,18 +311,18 @@ def _new_sequential(cls: Any) -> Any:
 
 def _reduce(self: _core.Module) -> Any:
     if isinstance(self, _core._Sequential) and hasattr(self, "__dict__"):
-        return _new_sequential, (type(self),), (self._children(), dict(self.__dict__), self.input)
+        return _new_sequential, (type(self),), (self._children(), dict(self.__dict__), _built_for(self))
     if hasattr(self, "__dict__"):
         own = {name: (variable.value(), variable.trainable) for name, variable, _ in _lazy(self)}
         buffers = [name for name, _, learnt in self._variables() if "." not in name and not learnt]
-        return _new_module, (type(self),), (dict(self.__dict__), own, buffers, self.input)
+        return _new_module, (type(self),), (dict(self.__dict__), own, buffers, _built_for(self))
     if self not in _recipes:
         raise TypeError(
             f"a {self.kind()} that is part of a network of the library cannot be copied by itself: copy the whole network, or "
             "its state_dict()"
         )
     maker, args, options = _recipes[self]
-    return _remade, (maker, args, options, self.input, _values(self))
+    return _remade, (maker, args, options, _built_for(self), _values(self))
 
 
 def _lazy(module: _core.Module) -> List[Tuple[str, Variable, bool]]:
@@ -340,8 +351,7 @@ def _setstate(self: _core.Module, state: Any) -> None:
         for name, (value, trainable) in own.items():
             if not isinstance(items, dict):
                 self._add_variable(name, Variable(value, name, trainable))
-    if given is not None:
-        self._build(given[0], given[1], 0, 2)  # its parts have their values: this names them by their paths
+    _build_again(self, given)  # its parts have their values: this names them by their paths
 
 
 def _function_reduce(function: Any) -> str:
