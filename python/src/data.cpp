@@ -191,9 +191,12 @@ void bind_dataset(nb::module_& m) {
       .def("range", &Dataset::range, "begin"_a, "end"_a, "Samples from begin to before end.")
       .def("subset", &Dataset::subset, "indices"_a, "These samples, in this order.")
       .def_prop_ro("varies", &Dataset::varies, "Whether samples have lengths of their own, and padding behind.")
-      .def("length", &Dataset::length, "index"_a, "Steps of this sample.")
+      .def("length", &Dataset::length, "index"_a,
+           "Steps of this sample.\n\n>>> import numpy\n>>> data.dataset(numpy.ones((2, 5), 'int32'), numpy.array([0, "
+           "1])).with_lengths([2, 5]).length(0)\n2")
       .def_prop_ro("has_weights", &Dataset::has_weights, "Whether samples do not all count the same.")
-      .def("weight", &Dataset::weight, "index"_a, "What this sample counts in losses and metrics.")
+      .def("weight", &Dataset::weight, "index"_a,
+           "What this sample counts in losses and metrics.\n\n>>> data.digits(train=10, test=1).train.weight(0)\n1.0")
       .def(
           "labels", [](const Dataset& d) { return unlocked([&] { return d.labels(); }); },
           "The class of each sample, of one class number each.\n\n>>> import numpy\n>>> "

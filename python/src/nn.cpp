@@ -239,21 +239,30 @@ void bind_mask(nb::module_& m) {
             const Tensor in = to_tensor(valid);
             return unlocked([&] { return nn::Mask::of_valid(in); });
           },
-          "valid"_a, "Of booleans [N, T]; padding may be anywhere.")
+          "valid"_a,
+          "Of booleans [N, T]; padding may be anywhere.\n\n>>> import varve as vv\n>>> "
+          "nn.Mask.of_valid(vv.tensor([[False, True, True]])).lengths().tolist()\n[2]")
       .def_static(
           "of_ids",
           [](nb::handle ids, std::int64_t padding) {
             const Tensor in = to_tensor(ids);
             return unlocked([&] { return nn::Mask::of_ids(in, padding); });
           },
-          "ids"_a, "padding"_a = 0, "Of token ids [N, T]: valid where they are not padding.")
-      .def("samples", &nn::Mask::samples, "How many sequences.")
-      .def("steps", &nn::Mask::steps, "How many steps each has, padding included.")
-      .def("right_padded", &nn::Mask::right_padded, "Whether padding is known to be on the right.")
-      .def("valid", &nn::Mask::valid, "Booleans [N, T].")
-      .def("lengths", &nn::Mask::lengths, "i64 [N]: valid steps of each sequence.")
+          "ids"_a, "padding"_a = 0,
+          "Of token ids [N, T]: valid where they are not padding.\n\n>>> nn.Mask.of_ids([[7, 3, "
+          "0]]).lengths().tolist()\n[2]")
+      .def("samples", &nn::Mask::samples, "How many sequences.\n\n>>> nn.Mask.of_lengths([1, 3], 4).samples()\n2")
+      .def("steps", &nn::Mask::steps,
+           "How many steps each has, padding included.\n\n>>> nn.Mask.of_lengths([1, 3], 4).steps()\n4")
+      .def("right_padded", &nn::Mask::right_padded,
+           "Whether padding is known to be on the right.\n\n>>> nn.Mask.of_lengths([1, 3], 4).right_padded()\nTrue")
+      .def("valid", &nn::Mask::valid,
+           "Booleans [N, T].\n\n>>> nn.Mask.of_lengths([1], 2).valid().tolist()\n[[True, False]]")
+      .def("lengths", &nn::Mask::lengths,
+           "i64 [N]: valid steps of each sequence.\n\n>>> nn.Mask.of_lengths([1, 3], 4).lengths().tolist()\n[1, 3]")
       .def("weights", &nn::Mask::weights, "f32 [N, T]: 1 where valid, as losses take it.")
-      .def("same", &nn::Mask::same, "other"_a, "Whether both are copies of one mask.");
+      .def("same", &nn::Mask::same, "other"_a,
+           "Whether both are copies of one mask.\n\n>>> mask = nn.Mask.of_lengths([1], 2)\n>>> mask.same(mask)\nTrue");
 }
 
 void bind_module(nb::module_& m) {

@@ -43,7 +43,7 @@ def test_every_field_of_the_library_is_a_keyword_with_its_standard():
         assert ours[name].default == standard, name
     assert set(train.FIT_OPTIONS) - set(vv._core._fit_options()) == {
         "loss", "optimizer", "schedule", "validation", "metrics", "precision", "callbacks", "verbosity", "progress", "processes",
-        "parallel",
+        "parallel", "sampling",
     }  # fmt: skip
 
 
