@@ -116,6 +116,7 @@ void check_shapes(const nn::MaskedTensors& outputs, const data::Batch& batch, co
 
 void check_outputs(nn::Module& model, const data::Dataset& dataset, const Objective& objective, std::int64_t batch) {
   const data::Batch samples = empty_batch(dataset, batch);
+  const distributed::WholeBatch same;  // a model that is cut up among ranks asks for it
   const nn::MaskedTensors outputs = model.masked_all(samples.inputs(), Mode::infer, {samples.mask()});
   check_shapes(outputs, samples, dataset, objective);  // for shapes, never computed
   model.reset_state();
@@ -124,6 +125,7 @@ void check_outputs(nn::Module& model, const data::Dataset& dataset, const Object
 Objective objective_of(nn::Module& model, const data::Dataset& dataset, const Loss& loss,
                        const std::vector<Metric>& metrics, std::int64_t batch) {
   const data::Batch samples = empty_batch(dataset, batch);
+  const distributed::WholeBatch same;  // a model that is cut up among ranks asks for it
   const nn::MaskedTensors outputs = model.masked_all(samples.inputs(), Mode::infer, {samples.mask()});
   Objective objective(loss, metrics, outputs.y.fields(), dataset);
   if (!loss.function)

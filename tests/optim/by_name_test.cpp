@@ -14,7 +14,7 @@ TEST(ByName, EveryOptimizerIsThere) {
     // Every listed option is taken.
     for (const std::string& option : options_of(name)) {
       const bool counts = option == "iterations" || option == "history";
-      const double value = option == "nesterov" ? 0 : counts ? 3 : 0.5;
+      const double value = option == "nesterov" || option == "lazy" ? 0 : counts ? 3 : 0.5;
       EXPECT_NO_THROW(by_name(name, {{option, value}})) << name << ' ' << option;
     }
   }

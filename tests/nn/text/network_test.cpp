@@ -45,10 +45,16 @@ TEST(NetworkFile, ExamplesHaveTheParametersOfTheZoo) {
             256 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128);
 }
 
+// Networks of several inputs, of boxes and of masks, which the zoo has not: their pages' commands train them.
+TEST(NetworkFile, OtherExamplesAreRead) {
+  for (const char* name : {"digit-pairs", "shapes-detector", "shapes-masks"})
+    EXPECT_GT(load_network(kExamples + name + ".toml").network.steps().size(), 2u) << name;
+}
+
 TEST(NetworkFile, EveryExampleIsTested) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kExamples)) files += entry.is_regular_file();
-  EXPECT_EQ(files, 6) << "add the new example to the test above";
+  EXPECT_EQ(files, 9) << "add the new example to the test above";
 }
 
 TEST(NetworkFile, NameInputAndType) {
@@ -132,7 +138,10 @@ const Sample kSamples[] = {
     {"upsample2d", "[4, 4, 3]", "3", {2, 12, 12, 3}},
     {"channel_shuffle", "[4, 4, 6]", "3", {2, 4, 4, 6}},
     {"local_response_norm", "[4, 4, 6]", "{}", {2, 4, 4, 6}},
-    {"conv3d", "[5, 4, 4, 3]", "{out = 4, kernel = [3, 2, 1], stride = [2, 1, 1], padding = [1, 0, 0]}", {2, 3, 3, 4, 4}},
+    {"conv3d",
+     "[5, 4, 4, 3]",
+     "{out = 4, kernel = [3, 2, 1], stride = [2, 1, 1], padding = [1, 0, 0]}",
+     {2, 3, 3, 4, 4}},
     {"max_pool3d", "[4, 4, 4, 3]", "2", {2, 2, 2, 2, 3}},
     {"avg_pool3d", "[5, 4, 4, 3]", "{window = [3, 2, 2], stride = 1, padding = \"same\"}", {2, 5, 4, 4, 3}},
     {"global_avg_pool3d", "[2, 4, 4, 3]", "{}", {2, 3}},
@@ -202,7 +211,8 @@ TEST(NetworkFile, SlipsAreAnsweredWithFileLineAndTheNearestWord) {
            Slip{"[[layer]]\ndense = {out = 3, activation = \"rleu\"}", "net.toml:3: dense: activation: "},
            Slip{"[[layer]]\ndense = {out = 3, weight_init = \"he_norml\"}", "he_normal"},
            Slip{"[[layer]]\ndense = {out = 3, weight_init = {norml = 1}}", "Did you mean 'normal'?"},
-           Slip{"[[layer]]\nresize = {mode = \"linea\"}", "net.toml:3: resize: mode: no 'linea' here. Did you mean 'linear'?"},
+           Slip{"[[layer]]\nresize = {mode = \"linea\"}",
+                "net.toml:3: resize: mode: no 'linea' here. Did you mean 'linear'?"},
            Slip{"[[layer]]\nconv3d = {out = 3, kernel = [1, 2]}", "net.toml:3: conv3d: kernel: "},
            Slip{"[[layer]]\nconv2d = {out = 3, padding = \"sane\"}", "net.toml:3: conv2d: padding: "},
            Slip{"[[layer]]\nflatten = 3", "flatten: takes no settings"},
