@@ -1,3 +1,4 @@
+#include <algorithm>
 #include "batching/agenda.h"
 #include "tensor/record.h"
 #include "varve/ops.h"
@@ -56,7 +57,10 @@ class Recorder {
   }
 
   void close(ir::Node* node) {
-    if (node->extension) graph_.can_be_joined = false;
+    // Collectives keep the order in which they were recorded: ranks agree on it. And what is empty has no rows to take.
+    const bool empty = std::any_of(node->types.begin(), node->types.end(),
+                                   [](const TensorType& type) { return type.shape.numel() == 0; });
+    if (node->extension || !node->op->never_batched.empty() || empty) graph_.can_be_joined = false;
     visit_.meet(*node, static_cast<int>(graph_.nodes.size()));
     graph_.first_input.push_back(graph_.inputs.size());
     for (const ir::Value& input : node->inputs)

@@ -242,7 +242,7 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
 std::int64_t sharing_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank()) return 1;
   const std::int64_t heads = q.dim(-3), shared = k.dim(-3);
-  if (shared == heads || shared < 1 || v.dim(-3) != shared) return 1;
+  if (shared == heads || shared < 1 || v.dim(-3) != shared || (shared == 1 && q.rank() == 3)) return 1;
   if (heads % shared != 0)
     throw Error(cat("attention: ", heads, " heads of q ", q.shape(), " cannot share ", shared, " of k ", k.shape(),
                     ": the one must be a multiple of the other."));
@@ -280,6 +280,9 @@ Tensor grouped_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
     own.mask = mask_in_groups(options.mask, q.dim(-3), group);
     return joined_heads(plain_attention(groups, expand_dims(k, -3), expand_dims(v, -3), own));
   }
+  constexpr std::int64_t kMostCalls = 64;
+  if (options.causal && group > kMostCalls)
+    return joined_heads(plain_attention(groups, expand_dims(k, -3), expand_dims(v, -3), options));
   if (!options.causal) {
     const auto with = [](Shape shape, std::int64_t heads, std::int64_t steps) {
       shape[shape.rank() - 3] = heads;
