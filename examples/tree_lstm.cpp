@@ -43,8 +43,8 @@ struct TreeLstm : nn::Module {
     }
     const Cell l = cell(*tree.left), r = cell(*tree.right);
     const auto gates = vv::split(join(vv::concat({l.h, r.h}, 1)), 5, 1);
-    const vv::Tensor c = vv::sigmoid(gates[0]) * vv::tanh(gates[4]) + vv::sigmoid(gates[1]) * l.c +
-                         vv::sigmoid(gates[2]) * r.c;
+    const vv::Tensor c =
+        vv::sigmoid(gates[0]) * vv::tanh(gates[4]) + vv::sigmoid(gates[1]) * l.c + vv::sigmoid(gates[2]) * r.c;
     return {vv::sigmoid(gates[3]) * vv::tanh(c), c};
   }
   vv::Tensor scores(const Tree& tree) { return out(cell(tree).h); }

@@ -548,8 +548,8 @@ void bind_train(nb::module_& m) {
   m.def("_fit_options", [] {
     // Every field of the struct: the test that compares Python's keywords with this fails when one is added.
     const auto [loss, optimizer, schedule, epochs, batch, validation, validation_share, metrics, monitor, run, seed,
-                resume, overwrite, save_seconds, save_steps, accumulate, average, swa, precision, mixup, drop_last, buckets,
-                balanced, sampling, workers, check_layers, callbacks, verbosity, progress, config, parallel] =
+                resume, overwrite, save_seconds, save_steps, accumulate, average, swa, precision, mixup, drop_last,
+                buckets, balanced, sampling, workers, check_layers, callbacks, verbosity, progress, config, parallel] =
         FitOptions{};
     nb::dict all;
     all["epochs"] = epochs;

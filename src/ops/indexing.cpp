@@ -7,9 +7,7 @@ namespace {
 
 using Kind = Index::Kind;
 
-std::int64_t axes_of(const Index& index) {
-  return index.kind() == Kind::added || index.kind() == Kind::rest ? 0 : 1;
-}
+std::int64_t axes_of(const Index& index) { return index.kind() == Kind::added || index.kind() == Kind::rest ? 0 : 1; }
 
 // With the ellipsis that an index has, or that stands at its end.
 std::vector<Index> completed(const Tensor& x, std::initializer_list<Index> given) {

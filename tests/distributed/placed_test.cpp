@@ -95,7 +95,8 @@ TEST_P(Transfers, LoopsRefuseThemByName) {
         {ones({2})}, {}, {.length = 3});
     FAIL() << "a loop exchanged values";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("scan: a function of it calls all_sum"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("scan: a function of it calls all_sum"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -46,7 +46,7 @@ struct Config {
   std::int64_t seed = 0;
   std::int64_t accumulate = 1;
   double average = 0, mixup = 0, label_smoothing = 0;
-  int swa = 0;  // the last epochs, whose weights are averaged
+  int swa = 0;                                    // the last epochs, whose weights are averaged
   std::vector<double> class_weights = {};         // what each class counts in the loss; empty: all the same
   std::optional<std::int64_t> ignore_index = {};  // a label that counts for nothing
   bool balanced = false;                          // each class is drawn as often as any other

@@ -71,8 +71,7 @@ LayerKind pool3d_kind(const std::string& name, const std::string& doc, Pool2d::K
 LayerKind resize_kind() {
   return {{"resize",
            "The picture, signal or volume in another size",
-           {{"size", "integer, [sizes] or \"scaled\"", "\"scaled\"",
-             "of the result; scaled: by the scale"},
+           {{"size", "integer, [sizes] or \"scaled\"", "\"scaled\"", "of the result; scaled: by the scale"},
             {"scale", kNumber, "2.0", "how many times the size, rounded down"},
             {"mode", "\"nearest\", \"linear\" or \"cubic\"", "\"linear\"", "how values between elements are found"},
             {"alignment", "\"half_pixel\", \"align_corners\" or \"asymmetric\"", "\"half_pixel\"",

@@ -1,6 +1,6 @@
 // Writing at positions that are tensors, from positions sorted by where they go (index_sort.cu): the first of those of
-// one place takes them all in order, or the last one is assigned. y holds x already. ELEMENT: the type; ASSIGN, MAXIMUM,
-// MINIMUM or PRODUCT: how an update joins what is there.
+// one place takes them all in order, or the last one is assigned. y holds x already. ELEMENT: the type; ASSIGN,
+// MAXIMUM, MINIMUM or PRODUCT: how an update joins what is there.
 #include "kernels/pack.cuh"
 
 #include "generated.cuh"
