@@ -156,12 +156,12 @@ int predict(const PredictOptions& options) {
     throw UsageError(cat("'", options.run, "' is not the folder of a run, such as runs/lenet-1."));
   const train::TrainedModel run = train::load_run(options.run);
   train::use_machine(run.config);
+  const int top = options.top > 0 ? options.top : options.csv || run.table ? 1 : 3;
+  if (has_fields(run)) return predict_fields(run, {options.files, top, options.json, options.csv});
   if (answers_places(run))
     return predict_places(
         run,
         {.files = options.files, .out = options.out, .score = options.score, .json = options.json, .csv = options.csv});
-  const int top = options.top > 0 ? options.top : options.csv || run.table ? 1 : 3;
-  if (has_fields(run)) return predict_fields(run, {options.files, top, options.json, options.csv});
   std::vector<Answers> all;
   read_samples(run, options.files, [&](const Samples& samples) { add_answers(run, samples, top, all); });
   if (all.empty()) throw Error("the standard input is empty: there is nothing to look at.");

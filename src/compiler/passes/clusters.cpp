@@ -51,6 +51,17 @@ Clusters::Clusters(const Draft& draft) : order(ir::topological(draft.graph)) {
       for (const int b : members)
         if (a != b) users[static_cast<std::size_t>(a)].push_back(b);
   }
+  // Collectives wait for each other in their order, whatever they read.
+  std::vector<std::pair<std::int64_t, int>> messages;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (!order[i]->op->never_batched.empty() && order[i]->attrs.has("order"))
+      messages.push_back({order[i]->attrs.integer("order"), static_cast<int>(i)});
+  std::stable_sort(messages.begin(), messages.end());
+  for (std::size_t m = 1; m < messages.size(); ++m) {
+    const int before = messages[m - 1].second, after = messages[m].second;
+    users[static_cast<std::size_t>(before)].push_back(after);
+    if (before > after) backward.push_back({after, before});
+  }
   for (const ir::Value& output : draft.graph.outputs) outputs.insert(output);
   for (const auto& [in, out] : draft.graph.updates)
     state.insert(draft.graph.inputs[static_cast<std::size_t>(in)].get());

@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "compiler/draft.h"
@@ -46,9 +47,10 @@ struct Clusters {
 
   std::vector<ir::NodePtr> order;
   std::unordered_map<const ir::Node*, int> position;
-  std::vector<std::vector<int>> users;  // who waits for each position
-  std::vector<bool> loose;              // covered by no unit
-  std::vector<int> of;                  // cluster of each position; -1: none
+  std::vector<std::vector<int>> users;        // who waits for each position
+  std::vector<std::pair<int, int>> backward;  // a message, and a later position that it waits for
+  std::vector<bool> loose;                    // covered by no unit
+  std::vector<int> of;                        // cluster of each position; -1: none
   std::vector<Cluster> all;
   std::unordered_set<ir::Value, ir::ValueHash> outputs;  // of the graph
   std::unordered_set<const ir::Node*> state;             // inputs that the graph replaces

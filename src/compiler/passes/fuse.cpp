@@ -67,7 +67,8 @@ class Fusion {
   std::vector<int> horizon_;  // per position: no path from beyond it leads back to here
 };
 
-// Edges lead forward, but for those within a unit: a position that no unit straddles is a point of no return.
+// Edges lead forward, but for those within a unit and between messages: a position that none straddles is a point of no
+// return.
 void Fusion::find_horizons() {
   std::vector<int> straddling(c_.order.size() + 1, 0);
   for (const Unit& unit : draft_.units) {
@@ -79,6 +80,10 @@ void Fusion::find_horizons() {
     if (low >= high) continue;
     ++straddling[low];
     --straddling[high];
+  }
+  for (const auto& [low, high] : c_.backward) {
+    ++straddling[static_cast<std::size_t>(low)];
+    --straddling[static_cast<std::size_t>(high)];
   }
   std::partial_sum(straddling.begin(), straddling.end(), straddling.begin());
   horizon_.resize(c_.order.size());
