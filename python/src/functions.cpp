@@ -214,7 +214,7 @@ void bind_gradients(nb::module_& m) {
       "The rows and values of a gradient that is zero elsewhere, that of a table of which embedding or gather read a "
       "few; None where it is not known as such, or was computed already. A row may come several times: its values add "
       "up.\n\n"
-      ">>> import varve as vv\n>>> table = vv.Variable(vv.zeros(9, 2))\n>>> ids = vv.tensor([4, 7])\n"
+      ">>> import varve as vv\n>>> table = vv.Variable(vv.zeros((9, 2)))\n>>> ids = vv.tensor([4, 7])\n"
       ">>> _, slopes = vv.value_and_grad(lambda: vv.embedding(table, ids).sum(), [table])\n"
       ">>> vv.gradient_rows(slopes[0])[0].tolist()\n[4, 7]");
   m.def("_value_and_grads", [](const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs) {

@@ -50,6 +50,7 @@ void bind_config(nb::module_& m) {
       .def_rw("seed", &Config::seed)
       .def_rw("accumulate", &Config::accumulate)
       .def_rw("average", &Config::average)
+      .def_rw("swa", &Config::swa)
       .def_rw("mixup", &Config::mixup)
       .def_rw("label_smoothing", &Config::label_smoothing)
       .def_rw("class_weights", &Config::class_weights)

@@ -111,7 +111,7 @@ def declared_in(text: str, namespace: str) -> Iterator[Declared]:
     for head, body in statements(text):
         head = without_template(head)
         if (found := re.match(r"(?:inline )?namespace ([\w:]+)$", head)):
-            if found[1] not in ("detail", "ir"):
+            if found[1].split("::")[-1] not in ("detail", "ir"):
                 yield from declared_in(body, f"{namespace}::{found[1]}".lstrip(":"))
         elif (found := re.match(r"(class|struct)\s+(\w+)(?:\s+final)?(?:\s*:[^{]*)?$", head)):
             if body:

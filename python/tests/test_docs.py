@@ -12,7 +12,7 @@ import varve as vv
 
 # Pages that show every step in both languages.
 TUTORIALS = ["tensors", "gradients", "compile", "linear-algebra-and-fft", "layers", "training", "data", "gpu", "threads", "zoo", "own-operator"]
-PAGES = ["README.md", "docs/python.md", "docs/from-pytorch.md", "docs/from-keras.md", "docs/model-parallel.md"] + [f"docs/{name}.md" for name in TUTORIALS]
+PAGES = ["README.md", "docs/python.md", "docs/from-pytorch.md", "docs/from-keras.md", "docs/model-parallel.md", "docs/dynamic-graphs.md", "docs/data-kinds.md"] + [f"docs/{name}.md" for name in TUTORIALS]
 # The other framework's programs: the module they need, and what must stand in the environment before it is imported.
 NEIGHBOURS = {"torch": "docs/from-pytorch.md", "keras": "docs/from-keras.md"}
 # Programs for a cluster: test_ray.py and test_spark.py run them.

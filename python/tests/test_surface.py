@@ -15,6 +15,7 @@ ELSEWHERE = {
     **{name: "distributed" for name in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "all_to_all", "rank_broadcast", "send", "recv",
                                         "rank_barrier", "all_sum_begin", "all_sum_end", "all_gather_begin", "all_gather_end",
                                         "one_bit", "one_bit_sum", "top_entries", "transfer", "send_begin", "send_end", "recv_begin", "recv_end")},
+    **{name: "linalg" for name in ("triangular_solve", "solve", "det", "slogdet", "cholesky", "qr", "eigh", "svd")}, "dft": "fft",
     "exchanged": "distributed", "owned": "nn.Module.place", "keep": "nn.Module.place",
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FUNCTIONS = {
     "cat": "varve.concat(tensors, axis)", "concatenate": "varve.concat(tensors, axis)", "clamp": "varve.clip(x, low, high)",
-    "from_numpy": "varve.asarray(array)", "array": "varve.tensor(values)", "Generator": "seed= of what draws numbers",
+    "from_numpy": "varve.asarray(array)", "array": "varve.tensor(values)",
     "manual_seed": "seed= of what draws numbers, of fit and of build: there is no global generator",
     "no_grad": "nothing: only grad and value_and_grad differentiate", "inference_mode": "nothing: only grad and value_and_grad differentiate",
     "rand": "varve.uniform(shape, seed=…)", "randn": "varve.normal(shape, seed=…)", "pow": "varve.power(x, y)",

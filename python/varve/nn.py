@@ -127,7 +127,7 @@ class Module(_core.Module):
         known = inspect.signature(self.forward).parameters
         options = {"train": train} if "train" in known else {}
         if not all(name for name, _ in parts):
-            return self.forward(*(part for _, part in parts), **options)
+            return self.forward(*(part for _, part in parts), **options)  # type: ignore[arg-type]
         wanted = [name for name, p in known.items() if name != "train" and p.kind is not p.VAR_KEYWORD]
         takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
         for name, _ in parts:
@@ -136,7 +136,7 @@ class Module(_core.Module):
         for name in wanted:
             if known[name].default is inspect.Parameter.empty and name not in dict(parts):
                 raise Error(f"forward takes {', '.join(wanted)}; the input '{name}' is missing.")
-        return self.forward(**dict(parts), **options)
+        return self.forward(**dict(parts), **options)  # type: ignore[arg-type]
 
     def _masked_forward(self, x: Tensor, mode: Any, mask: Optional[Mask]) -> Tuple[Tensor, Optional[Mask]]:
         answer = self.forward(x, train=mode == _core.Mode.train, mask=mask)  # type: ignore[call-arg]
@@ -144,7 +144,7 @@ class Module(_core.Module):
             answer = (answer, None)
         if len(answer) != 2 or not isinstance(answer[0], Tensor):
             raise TypeError(f"{type(self).__name__}.forward: expected a Tensor, or a Tensor and its mask")
-        return answer
+        return answer[0], answer[1]
 
     def _kind(self) -> str:
         return type(self).__name__

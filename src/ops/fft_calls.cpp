@@ -56,6 +56,8 @@ Complex resized(const Complex& x, std::int64_t n) { return {resized(x.re, n), re
 
 void check_length(std::int64_t n, const char* op) {
   if (n < 1) throw Error(cat(op, ": the signal has ", n, " points; expected 1 or more."));
+  constexpr std::int64_t kMost = std::int64_t{1} << 26;
+  if (n > kMost) throw Error(cat(op, ": the signal has ", n, " points; at most 2^26 can be transformed at once."));
 }
 
 // exp(∓2πi·k/n) for k = 0, 1, … < count
