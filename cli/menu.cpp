@@ -41,7 +41,8 @@ void add_number(CLI::App& app, const std::string& name, T& to, const std::string
 struct Menu::State {
   CLI::App* root = nullptr;
   std::string line;
-  Run chosen;                                        // filled while the words are read, called when all were understood
+  Run chosen;  // filled while the words are read, called when all were understood
+  std::set<std::string> takes_names;
   std::set<std::string> networks, settings;          // names of the commands that take them
   std::map<std::string, std::string> programs = {};  // files of the commands that are programs of their own
   std::map<std::string, std::vector<std::string>*> starters = {};  // where the words of what they start go
@@ -92,6 +93,7 @@ Command& Command::hide() {
 
 Command Menu::command(const CommandText& text, Run run) const {
   CLI::App* app = app_->add_subcommand(text.name, text.what);
+  if (text.takes_names) state_->takes_names.insert(text.name);
   app->footer(text.examples);
   app->allow_extras();  // unknown words are answered below, with the nearest known one
   app->callback([state = state_, run] {
@@ -203,13 +205,18 @@ bool is_value(const std::string& word) {
 
 // Options may be written threads=1 for --threads=1; where settings are part of the command, --epochs=3 and --epochs 3
 // are epochs=3.
-std::vector<std::string> prepared_words(const CLI::App& root, const std::set<std::string>& with_settings,
+std::vector<std::string> prepared_words(const CLI::App& root, const Menu::State& state,
                                         const std::vector<std::string>& words) {
   if (words.empty()) return words;
   const CLI::App* app = nullptr;
   for (const CLI::App* sub : root.get_subcommands(kAllCommands))
     if (sub->get_name() == words.front()) app = sub;
-  const bool takes_settings = with_settings.count(words.front()) > 0;
+  const bool takes_settings = state.settings.count(words.front()) > 0;
+  const bool takes_names = state.takes_names.count(words.front()) > 0;
+  std::vector<std::string> options;
+  if (app)
+    for (const CLI::Option* option : app->get_options())
+      for (const std::string& name : option->get_lnames()) options.push_back(name);
   std::vector<std::string> prepared;
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string word = words[i];
@@ -218,7 +225,8 @@ std::vector<std::string> prepared_words(const CLI::App& root, const std::set<std
     const bool known = app && app->get_option_no_throw("--" + bare.substr(0, bare.find('='))) != nullptr;
     if (is_setting(bare)) {
       if (takes_settings && dashed && !known) word = bare;
-      if (!dashed && (!takes_settings || known)) word = "--" + word;
+      const bool named = takes_names && !known && nearest(bare.substr(0, bare.find('=')), options).empty();
+      if (!dashed && !named && (!takes_settings || known)) word = "--" + word;
     } else if (takes_settings && dashed && !known && is_setting_name(bare)) {
       if (i + 1 == words.size() || !is_value(words[i + 1]))
         throw UsageError(cat(word, " needs a value: ", word, " VALUE or ", bare, "=VALUE."));
@@ -291,7 +299,7 @@ int run(std::vector<std::string> words) {
   if (!words.empty())
     if (const auto found = state.starters.find(words.front()); found != state.starters.end())
       *found->second = take_rest(*root.get_subcommand(words.front()), words);
-  words = prepared_words(root, state.settings, words);
+  words = prepared_words(root, state, words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
     root.parse(std::move(words));

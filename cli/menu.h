@@ -61,6 +61,7 @@ class Command {
 // What a command is called, what it does, and examples for the end of its --help.
 struct CommandText {
   std::string name, what, examples = "";
+  bool takes_names = false;  // name=value words that are no options, but for those that look like a mistyped one
 };
 
 struct CommandWords {  // for scripts that complete them

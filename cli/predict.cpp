@@ -180,7 +180,8 @@ void add_predict(Menu& menu) {
   auto options = std::make_shared<PredictOptions>();
   menu.command({.name = "predict",
                 .what = "Ask a trained network about pictures, sounds, rows of a table or text",
-                .examples = kPredictExamples},
+                .examples = kPredictExamples,
+                .takes_names = true},
                [options] { return predict(*options); })
       .option("run", options->run, "the run's folder", {.required = true})
       .option("files", options->files,

@@ -126,11 +126,12 @@ Asked read_named(const train::TrainedModel& run, const std::vector<std::string>&
     if (!given.emplace(name, word.substr(name.size() + 1)).second)
       throw UsageError(cat("the input '", name, "' is given twice."));
   }
+  for (const std::string& name : known)
+    if (!given.contains(name)) throw UsageError(cat("the input '", name, "' is missing: ", how(run), "."));
   Asked asked;
   for (const Field& input : run.inputs) {
-    const auto value = given.find(input.name);
-    if (value == given.end()) throw UsageError(cat("the input '", input.name, "' is missing: ", how(run), "."));
-    asked.x.add(input.name, checked(input, read_input(run, input, value->second), value->second));
+    const std::string& value = given.at(input.name);
+    asked.x.add(input.name, checked(input, read_input(run, input, value), value));
   }
   check_rows(asked.x);
   asked.names = row_names(joined(words, " "), asked.x[0].dim(0));

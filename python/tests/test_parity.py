@@ -66,9 +66,9 @@ _OWN = "Python has its own"
 _LITERAL = "a string"
 _HOUSE = "for the house"
 REASONS = {
-    "varve::Pullback": "vv.vjp returns a tuple", "varve::optim::Group": "arguments of Optimizer.group",
-    "varve::Range": "slices", "varve::kEnd": "slices", "varve::NewAxis": "None in an index", "varve::new_axis": "None in an index",
-    "varve::Ellipsis": "...", "varve::ellipsis": "...", "varve::Index": "anything in an index", "varve::ReducedAxes": "axis=",
+    "::std": "of structured bindings", "varve::Pullback": "vv.vjp returns a tuple", "varve::optim::Group": "arguments of Optimizer.group",
+    "varve::Range": "slices", "varve::kEnd": "slices", "varve::new_axis": "None in an index",
+    "varve::ellipsis": "...", "varve::Index": "anything in an index", "varve::ReducedAxes": "axis=",
     "varve::CompiledTree": "vv.compile", "varve::nn::HeldLayer": "attributes of a module", "varve::nn::SharedByCopies": "for layers in C++", "varve::kAllDTypes": "list(vv.DType)", "varve::DType": "vv.DType; boolean is bool_",
     "varve::name": "str() of an element type; the others are strings", "varve::parse_dtype": "every argument dtype takes a name",
     "varve::half": "NumPy's float16", "varve::bfloat16": "ml_dtypes.bfloat16", "varve::dtype_of": "of C++ types",
