@@ -157,6 +157,16 @@ void autoencoder(Counter& c, const Workload& w) {
   c.dense(w.input.numel());
 }
 
+// Trees of 3 to 17 leaves: ten on average, which nine nodes join.
+void tree(Counter& c, const Workload& w) {
+  constexpr double kLeaves = 10;
+  const std::int64_t in = w.network.embedded, width = w.network.width;
+  c.extra_parameters(w.vocabulary * in);
+  c.product(2 * kLeaves * static_cast<double>(in * 3 * width), (in + 1) * 3 * width);
+  c.product(2 * (kLeaves - 1) * static_cast<double>(2 * width * 5 * width), (2 * width + 1) * 5 * width);
+  c.product(2 * static_cast<double>(width * w.classes), (width + 1) * w.classes);
+}
+
 }  // namespace
 
 Work count_work(const Workload& w, std::int64_t batch) {
@@ -178,6 +188,8 @@ Work count_work(const Workload& w, std::int64_t batch) {
     gpt(counter, w);
   else if (family == "autoencoder")
     autoencoder(counter, w);
+  else if (family == "tree")
+    tree(counter, w);
   else
     throw Error(cat("workload \"", w.name, "\": nobody counts a network of family \"", family, "\"."));
   return counter.total(batch);
