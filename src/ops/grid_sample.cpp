@@ -95,8 +95,9 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   };
   const std::vector<Tap> across = taps_of(coordinates(places[0], width), options),
                          down = taps_of(coordinates(places[1], height), options);
-  const Tensor picture = reshape(arange(n), {n, 1, 1}) * (height * width);
-  const Tensor elements = reshape(widened(x), {n * height * width, channels});
+  const std::int64_t pixels = Shape({height, width}).numel();  // an Error where there are too many
+  const Tensor picture = reshape(arange(n), {n, 1, 1}) * pixels;
+  const Tensor elements = reshape(widened(x), {Shape({n, pixels}).numel(), channels});
   Tensor sum;
   for (const Tap& y : down)
     for (const Tap& z : across) {
