@@ -1,5 +1,6 @@
 // Convolution and pooling of volumes, channels last, by those of pictures: a convolution sees the planes under its
 // kernel as channels, a pooling goes over planes and then over depth.
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -17,9 +18,17 @@ struct Windows {
   std::vector<Padding> padding;
 };
 
+// Where an axis is empty the others may be anything: their products must be sizes all the same.
+void check_count(const Shape& shape) {
+  Shape full = shape;
+  for (int a = 0; a < full.rank(); ++a) full[a] = std::max<std::int64_t>(full[a], 1);
+  full.numel();
+}
+
 void check_volume(const char* op, const Tensor& x) {
   if (x.rank() != 5 || x.dim(1) < 1 || x.dim(2) < 1 || x.dim(3) < 1)
     throw Error(cat(op, ": takes volumes [N, D, H, W, channels], got ", x.shape(), "."));
+  check_count(x.shape());
 }
 
 void check_windows(const char* op, const Tensor& x, const Windows& w) {
@@ -103,6 +112,7 @@ Tensor adaptive_pool(const char* op, const Tensor& x, std::int64_t depth, std::i
       throw Error(
           cat(op, ": the output size ", Shape{depth, height, width}, " must be 1 or more, and no size past 2^31."));
   const std::int64_t n = x.dim(0), channels = x.dim(4);
+  check_count({n, std::max(depth, x.dim(1)), height, width, channels});
   const Tensor planes = pool_planes(reshape(x, {n * x.dim(1), x.dim(2), x.dim(3), channels}), height, width);
   const Tensor y = pool_planes(reshape(planes, {n, x.dim(1), 1, height * width * channels}), depth, 1);
   return reshape(y, {n, depth, height, width, channels});
